@@ -116,44 +116,34 @@ def test_columns_that_cannot_be_ids_are_refused(ids, message):
         IdMap(ids)
 
 
-def test_unknown_ids_are_named_but_not_all_of_many():
-    held = IdMap(range(10))
-    with pytest.raises(UnknownIdError, match=r"^77 is not among the 10 known ids$"):
-        held.index_of([3, 77])
-    with pytest.raises(UnknownIdError, match=r"^20, 21, 22, 23, 24 and 15 more are not among the 10 known ids$"):
-        held.index_of(range(20, 40))
-    with pytest.raises(UnknownIdError, match="must be texts or numbers"):
-        held.index_of([[1]])
-    assert 77 not in held
-
-
 @pytest.mark.parametrize(
-    ("held", "asked", "shown"),
-    [([3, 276747], "276747", "numbers such as 276747"), (["a", "7"], 7, "texts such as '7'"), ([5], "x", "such as 5")],
+    ("held", "asked", "message"),
+    [
+        (range(10), [3, 77], "^77 is not among the 10 known ids; "),
+        (range(10), range(20, 40), r"^20, 21, 22, 23, 24 and 15 more are not among the 10 known ids; "),
+        (range(10), [[1]], "must be texts or numbers"),
+        ([3, 276747], "276747", "known ids, which are numbers such as 276747"),
+        (["a", "7"], 7, "known ids, which are texts such as '7'"),
+        ([5], ["x"], "known ids, which are numbers such as 5"),
+    ],
 )
-def test_an_id_of_the_other_kind_gets_a_hint(held, asked, shown):
-    with pytest.raises(UnknownIdError, match=f"not among the .* known ids, which are .*{shown}"):
-        IdMap(held).index_of([asked])
+def test_unknown_ids_are_named_with_a_hint_at_the_other_kind(held, asked, message):
+    with pytest.raises(UnknownIdError, match=message):
+        IdMap(held).index_of(asked)
 
 
-def test_ids_that_look_alike_but_differ_in_their_characters_are_different():
-    assert IdMap(["\u00e9", "e\u0301"]).index_of(["e\u0301"]).tolist() == [1]
-    assert IdMap(["a", "a\0"]).index_of(["a\0"]).tolist() == [1]
-
-
-def test_find_gives_no_error():
+def test_find_takes_ids_character_by_character_and_gives_no_error():
     assert IdMap(["a", "b"]).find(["b", "zoe", 7, None]).tolist() == [1, -1, -1, -1]
-    assert IdMap([6, 7]).find(np.array([7, 8])).tolist() == [1, -1]
     assert IdMap([6, 7]).find([7.0, 10**1000]).tolist() == [1, -1]
     assert IdMap([]).find([]).tolist() == []
+    assert IdMap(["\u00e9", "e\u0301"]).find(["e\u0301"]).tolist() == [1]
+    assert IdMap(["a", "a\0"]).find(["a\0"]).tolist() == [1]
 
 
 def test_maps_are_equal_when_their_ids_are_in_order():
     assert IdMap(["a", "b"]) == IdMap(np.array(["a", "b"]))
-    assert IdMap(["a", "b"]) != IdMap(["b", "a"])
-    assert IdMap(["a"]) != IdMap(["a", "b"])
-    assert IdMap([1]) != IdMap(["1"])
-    assert IdMap([2**63]) != IdMap([-(2**63)])
+    for one, other in ((["a", "b"], ["b", "a"]), (["a"], ["a", "b"]), ([1], ["1"]), ([2**63], [-(2**63)])):
+        assert IdMap(one) != IdMap(other)
     assert IdMap(["a"]) != ["a"]
 
 
@@ -170,12 +160,9 @@ def test_a_map_does_not_change_with_the_array_it_was_made_from():
     ("ids", "expected"),
     [
         ("a", "a"),
-        (7, 7),
         (np.int64(7), 7),
-        (["a"], ["a"]),
         (("a", "b"), ["a", "b"]),
         ({"a"}, ["a"]),
-        (range(2), [0, 1]),
         (np.array([7]), [7]),
         (pd.Series(["a"]), ["a"]),
         (pl.Series([7]), [7]),
@@ -189,15 +176,15 @@ def test_one_id_and_several_are_told_apart(ids, expected):
     assert typed(list_ids(ids)) == typed(expected if isinstance(expected, list) else [expected])
 
 
-def test_look_up_takes_one_id_or_several():
+def test_an_index_is_of_one_id_or_several():
     held = IdMap(["a", "b", "c"])
-    assert held.look_up("b", role="user", remedy="…").tolist() == [1]
-    assert held.look_up(["b", "c", "a"], role="user", remedy="…").tolist() == [1, 2, 0]
-    assert held.look_up(["x", "b"], role="user", unknown="skip", remedy="…").tolist() == [1]
+    assert held.index_of("b").tolist() == [1]
+    assert held.index_of(["b", "c", "a"]).tolist() == [1, 2, 0]
+    assert held.index_of(["x", "b"], unknown="skip").tolist() == [1]
     with pytest.raises(UnknownIdError, match="user 'x' is not among the 3 known ids; ask again"):
-        held.look_up(["b", "x"], role="user", remedy="ask again")
+        held.index_of(["b", "x"], role="user", remedy="ask again")
     with pytest.raises(ArgumentError, match="got 'drop'"):
-        held.look_up("a", role="user", unknown="drop", remedy="ask again")
+        held.index_of("a", unknown="drop")
 
 
 def test_ids_are_spelt_as_the_known_ones():
@@ -217,7 +204,6 @@ def test_ids_survive_as_plain_numbers_with_their_type(ids):
 
 
 def test_the_layout_is_the_documented_one():
-    assert encode_ids(IdMap([3, 1]), "x")["x"].tolist() == [3, 1]
     texts = encode_ids(IdMap(["é", "", "b"]), "x")
     assert (texts["x.str"].tobytes(), texts["x.offsets"].tolist()) == ("éb".encode(), [0, 2, 2, 3])
 

@@ -205,7 +205,7 @@ def _parse_ids(
     words: list[str] = []
     for text in texts:
         words += _lines(Path(text[1:])) if text.startswith("@") and text not in known else [text]
-    indices = known.look_up(spell_like(words, known.array), role=role, unknown=unknown, remedy=remedy)
+    indices = known.index_of(spell_like(words, known.array), role=role, unknown=unknown, remedy=remedy)
     return [known[index] for index in indices]
 
 

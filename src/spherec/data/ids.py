@@ -51,18 +51,6 @@ class IdMap(Sequence[Hashable]):
         """True if ids are texts, False if they are numbers."""
         return self._values.dtype == object
 
-    def index_of(self, ids: Ids) -> NDArray[np.int64]:
-        """Return the dense indices of external ids; an `UnknownIdError` names those that are not here."""
-        wanted = list_ids(ids)
-        indices = self.find(wanted)  # (n,)
-        if unknown := [wanted[position] for position in np.flatnonzero(indices < 0)]:
-            hint = ""
-            if len(self) and isinstance(unknown[0], str) != self.are_texts:  # the commonest mistake
-                hint = f", which are {'texts' if self.are_texts else 'numbers'} such as {self._twin(unknown[0])}"
-            verb = "is" if len(unknown) == 1 else "are"
-            raise UnknownIdError(f"{enumerate_ids(unknown)} {verb} not among the {len(self):,} known ids{hint}")
-        return indices
-
     def find(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
         """Return the dense indices of external ids, -1 for those that are not here."""
         plain = ids.tolist() if isinstance(ids, np.ndarray) else ids
@@ -71,23 +59,28 @@ class IdMap(Sequence[Hashable]):
         except TypeError as error:
             raise UnknownIdError(f"ids must be texts or numbers: {error}") from None
 
-    def look_up(self, ids: Ids, *, role: str, unknown: Unknown = "error", remedy: str) -> NDArray[np.int64]:
+    def index_of(
+        self, ids: Ids, *, role: str = "", unknown: Unknown = "error", remedy: str = "give known ones"
+    ) -> NDArray[np.int64]:
         """Return the dense indices (n,) of one id or several, as people give them.
 
         Args:
             ids: One id or several; see `list_ids`.
             role: What the ids are ("user", "item"), for the message.
-            unknown: "skip" leaves out the ids that are not here.
+            unknown: "skip" leaves out the ids that are not here; otherwise an `UnknownIdError` names them.
             remedy: What to do about an unknown id, for the message.
         """
         check_choice("unknown", unknown, get_args(Unknown))
-        if unknown == "skip":
-            indices = self.find(list_ids(ids))  # (n,)
-            return indices[indices >= 0]
-        try:
-            return self.index_of(ids)
-        except UnknownIdError as error:
-            raise UnknownIdError(f"{role} {error}; {remedy}") from None
+        wanted = list_ids(ids)
+        indices = self.find(wanted)  # (n,)
+        strange = [] if unknown == "skip" else [wanted[position] for position in np.flatnonzero(indices < 0)]
+        if strange:
+            hint = ""
+            if len(self) and isinstance(strange[0], str) != self.are_texts:  # the commonest mistake
+                hint = f", which are {'texts' if self.are_texts else 'numbers'} such as {self._twin(strange[0])}"
+            named = f"{role} {enumerate_ids(strange)} {'is' if len(strange) == 1 else 'are'}".lstrip()
+            raise UnknownIdError(f"{named} not among the {len(self):,} known ids{hint}; {remedy}")
+        return indices[indices >= 0]
 
     def _twin(self, unknown: Hashable) -> str:
         """Describe the known id that an id of the other kind looks like, or else the first one."""
@@ -196,10 +189,7 @@ def is_several(ids: Ids) -> bool:
 
 
 def spell_like(ids: Iterable[Hashable], known: NDArray[Any]) -> list[Hashable]:
-    """Return ids as the known ones (n,) are written: "7" as 7 among numbers, 7 as "7" among texts.
-
-    "07" is another id than 7, and stays.
-    """
+    """Return ids as the known ones (n,) are written: "7" as 7 among numbers, 7 as "7" among texts; "07" stays."""
     if known.dtype == object:
         return [str(one) if isinstance(one, int | np.integer) else one for one in ids]
     return [int(one) if isinstance(one, str) and _WHOLE.fullmatch(one) else one for one in ids]
@@ -210,12 +200,12 @@ def refuse_twins(known: IdMap, strange: Iterable[Hashable], knows: str, has: str
 
     `knows` ("the model knows the user") and `has` ("the new interactions have") precede the two in the message.
     """
-    for external in strange if len(known) else ():
-        if isinstance(external, str) != known.are_texts:
-            raise DataError(
-                f"{knows} {known._twin(external)}, and {has} {describe_id(external)}: ids of another type; make them "
-                "the same, where they come from files by one format for both"
-            )
+    other = [external for external in strange if len(known) and isinstance(external, str) != known.are_texts]
+    if other:
+        raise DataError(
+            f"{knows} {known._twin(other[0])}, and {has} {describe_id(other[0])}: ids of another type; make them the "
+            "same, where they come from files by one format for both"
+        )
 
 
 def describe_id(external: Hashable) -> str:
@@ -244,7 +234,7 @@ def is_missing(external: Hashable) -> bool:
 
 def encode_ids(ids: IdMap, name: str) -> dict[str, NDArray[Any]]:
     """Return the ids as arrays called after `name`."""
-    return _join_texts(ids.array.tolist(), name) if ids.are_texts else {name: ids.array}
+    return encode_names(ids.array.tolist(), name) if ids.are_texts else {name: ids.array}
 
 
 def decode_ids(arrays: _Arrays, name: str, rows: slice = _ALL) -> NDArray[Any]:
@@ -257,7 +247,9 @@ def decode_ids(arrays: _Arrays, name: str, rows: slice = _ALL) -> NDArray[Any]:
 
 def encode_names(names: Sequence[str | None], name: str) -> dict[str, NDArray[Any]]:
     """Return the names as arrays; an unknown name is stored as an empty text."""
-    return _join_texts([text or "" for text in names], name)
+    encoded = [(text or "").encode(*_UTF8) for text in names]
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return {f"{name}.str": np.frombuffer(b"".join(encoded), dtype=np.uint8), f"{name}.offsets": ends}
 
 
 def decode_names(arrays: _Arrays, name: str, rows: slice = _ALL) -> tuple[str | None, ...] | None:
@@ -265,15 +257,6 @@ def decode_names(arrays: _Arrays, name: str, rows: slice = _ALL) -> tuple[str | 
     if f"{name}.str" not in arrays:
         return None
     return tuple(text or None for text in _split_texts(arrays, name, rows))
-
-
-def _join_texts(texts: Sequence[str], name: str) -> dict[str, NDArray[Any]]:
-    encoded = [text.encode(*_UTF8) for text in texts]
-    lengths = np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded))
-    return {
-        f"{name}.str": np.frombuffer(b"".join(encoded), dtype=np.uint8),
-        f"{name}.offsets": np.concatenate(([0], np.cumsum(lengths))),
-    }
 
 
 def _split_texts(arrays: _Arrays, name: str, rows: slice) -> list[str]:

@@ -4,7 +4,7 @@ import gzip
 from collections.abc import Hashable, Iterable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from os import PathLike
 from typing import Any, Literal, Self, TypedDict, Unpack, get_args
 
@@ -104,16 +104,8 @@ class Interactions:
     ) -> Self:
         """Build interactions of merged events between the users and items with these ids, of which none is dropped."""
         events.refuse_unmerged()
-        return cls(
-            indptr=row_starts(events.users, len(user_ids)),
-            indices=events.items,
-            user_ids=user_ids,
-            item_ids=item_ids,
-            item_names=names,
-            times=events.times,
-            steps=events.steps,
-            weights=events.values if weigh else None,
-        )
+        starts, weights = row_starts(events.users, len(user_ids)), events.values if weigh else None
+        return cls(starts, events.items, user_ids, item_ids, names, events.times, events.steps, weights)
 
     @classmethod
     def from_pairs(
@@ -194,28 +186,18 @@ class Interactions:
         """Read a file that `save` wrote into memory; what happens to the file later does not reach it."""
         arrays, manifest = read_container(path, _KIND, remedy=_REMEDY)
         with decoding(path, _REMEDY):
-            return cls(
-                indptr=arrays["indptr"],
-                indices=arrays["indices"],
-                user_ids=IdMap(decode_ids(arrays, "user_ids")),
-                item_ids=IdMap(decode_ids(arrays, "item_ids")),
-                item_names=decode_names(arrays, "item_names"),
-                times=arrays.get("times"),
-                steps=tuple(Step(**step) for step in manifest["steps"]),
-                weights=arrays.get("weights"),
-            )
+            ids = (IdMap(decode_ids(arrays, name)) for name in ("user_ids", "item_ids"))
+            names, steps = decode_names(arrays, "item_names"), tuple(Step(**step) for step in manifest["steps"])
+            columns = arrays.get("times"), steps, arrays.get("weights")
+            return cls(arrays["indptr"], arrays["indices"], *ids, names, *columns)
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Write one self-contained file atomically, which any safetensors reader opens unless it is compressed."""
-        arrays: Arrays = {"indptr": self.indptr, "indices": self.indices}
-        arrays |= self.encode_ids()
-        arrays |= {} if self.times is None else {"times": self.times}
-        arrays |= {} if self.weights is None else {"weights": self.weights}
+        names = ("indptr", "indices", "times", "weights")
+        arrays = {name: getattr(self, name) for name in names if getattr(self, name) is not None} | self.encode_ids()
         content, _ = encode_container(_KIND, arrays, {"steps": [asdict(step) for step in self.steps]})
-        with (
-            atomic_write(path) as raw,
-            gzip.GzipFile("", "wb", 9, raw, mtime=0) if compress else nullcontext(raw) as file,
-        ):
+        pack = partial(gzip.GzipFile, "", "wb", 9, mtime=0)
+        with atomic_write(path) as raw, pack(raw) if compress else nullcontext(raw) as file:
             file.writelines(content)
 
     def encode_ids(self) -> Arrays:
@@ -247,19 +229,11 @@ class Interactions:
         return int(np.count_nonzero(self.items_per_user))
 
     @property
-    def pairs_checksum(self) -> str:
-        """Checksum of all pairs."""
-        return checksum(self.indptr, self.indices)
-
-    @property
-    def ids_checksum(self) -> str:
-        """Checksum of ids and names."""
-        return checksum(*self.encode_ids().values())
-
-    @property
-    def weights_checksum(self) -> str | None:
-        """Checksum of the weights of pairs; None if all weigh alike."""
-        return None if self.weights is None else checksum(self.weights)
+    def checksums(self) -> dict[str, str | None]:
+        """Checksums of the pairs, of ids and names, and of the weights; None if all pairs weigh alike."""
+        weights = None if self.weights is None else checksum(self.weights)
+        pairs, ids = checksum(self.indptr, self.indices), checksum(*self.encode_ids().values())
+        return {"pairs": pairs, "ids": ids, "weights": weights}
 
     @property
     def matrix(self) -> "sp.csr_matrix":
@@ -349,16 +323,10 @@ def as_interactions(
     weight: str | None = None,
     orientation: Orientation | None = None,
 ) -> Interactions:
-    """Return interactions unchanged, and make them of a data frame or a matrix.
+    """Return interactions unchanged, and make them of a data frame, by the names of its columns, or of a matrix.
 
-    Args:
-        data: `Interactions`, a pandas or polars data frame, a scipy sparse matrix or a dense array.
-        user: The column of user ids in a data frame.
-        item: The column of item ids in a data frame.
-        name: The column of item names in a data frame, if it has one.
-        weight: The column of a data frame by which pairs are weighed; those of repeated pairs add up.
-        orientation: "users x items" or "items x users". Required for a matrix, because a model would learn from a
-            transposed one without complaint.
+    Repeated pairs of a data frame are merged, and their weights add up. A matrix needs its orientation, because a model
+    would learn from a transposed one without complaint.
     """
     columns = {"user": user, "item": item, "name": name, "weight": weight}
     if isinstance(data, Interactions):

@@ -28,8 +28,8 @@ class HeldPairs:
         # Of all processes
         self.n_pairs = int(totals.partition_sizes.sum())
         self.users_per_item, self.active_users = totals.users_per_item, totals.active_users
-        self.pairs_checksum = self.ids_checksum = totals.checksum
-        self.weights_checksum = None if own.weights is None else totals.checksum
+        weights = None if own.weights is None else totals.checksum
+        self.checksums = {"pairs": totals.checksum, "ids": totals.checksum, "weights": weights}
 
     def __len__(self) -> int:
         return len(self.own)

@@ -99,7 +99,7 @@ def initial_vectors(growth: Growth, artifact: Artifact, fold_in: FoldIn) -> Dens
     Old rows stay where they are, new users are placed by their items, new items begin among their users, with the reach
     of items that have as many.
     """
-    if not growth.fresh.any() and growth.data.weights_checksum == artifact.data.weights_checksum:
+    if not growth.fresh.any() and growth.data.checksums["weights"] == artifact.data.checksums["weights"]:
         raise DataError("there is nothing new in these interactions; give some that the model has not learned from")
     data, vectors = growth.data, artifact.vectors
     generator = rng.torch_stream(artifact.config.seed, "new vectors", data.n_users, data.n_items)

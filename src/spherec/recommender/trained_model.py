@@ -474,4 +474,4 @@ def look_up(ids: Ids, state: ModelState, role: Literal["user", "item"], unknown:
             raise ArgumentError(f"{role} ids must be texts or whole numbers, one or one list of them, got {quote(one)}")
     known = state.data.user_ids if role == "user" else state.data.item_ids
     remedy = _REMEDIES["part" if state.artifact.is_part else role]
-    return known.look_up(wanted, role=role, unknown=unknown, remedy=remedy)
+    return known.index_of(wanted, role=role, unknown=unknown, remedy=remedy)

@@ -82,7 +82,7 @@ class ServedModel:
     ) -> NDArray[np.int64]:
         """Return the indices (n,) of users or items; a number may be given as text, and the other way round."""
         known = self.model.data.user_ids if role == "user" else self.model.data.item_ids
-        return known.look_up(spell_like(ids, known.array), role=role, unknown=unknown, remedy=_REMEDIES[role])
+        return known.index_of(spell_like(ids, known.array), role=role, unknown=unknown, remedy=_REMEDIES[role])
 
     def own_items(self, user: int) -> NDArray[np.int64]:
         """Return the items (n,) that a user has, most popular first."""

@@ -295,11 +295,12 @@ def _describe_run(run: Run, *, is_validated: bool) -> dict[str, Any]:
         del settings[name]
     parts = {name: settings.pop(name) for name, value in list(settings.items()) if isinstance(value, dict)}
     settings |= {f"{name}.{key}": value for name, part in parts.items() for key, value in part.items()}
-    pairs = f"{data.n_pairs} pairs, checksum {data.pairs_checksum}"
+    checksums = data.checksums
+    pairs = f"{data.n_pairs} pairs, checksum {checksums['pairs']}"
     return settings | {
         "data": f"{data.n_users} users, {data.n_items} items, {pairs}",
-        "ids": f"checksum {data.ids_checksum}",
-        "weights": data.weights_checksum,
+        "ids": f"checksum {checksums['ids']}",
+        "weights": checksums["weights"],
         "features": None if features is None else f"checksum {checksum(features.matrix, features.known)}",
         "device": run.crew.device.type,
         "processes": "one or more, under torchrun or from partitions" if run.crew.has_shares else None,
