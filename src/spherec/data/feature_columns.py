@@ -233,15 +233,13 @@ def top_directions(matrix: "sp.csr_array[np.float32]", n: int) -> NDArray[np.flo
     squares, turns = squares[::-1][:n], turns[:, ::-1][:, :n]
     directions = basis @ turns[:, squares > 1e-9 * squares[0]].astype(np.float32)  # (V, ≤ n)
     largest = directions[np.abs(directions).argmax(0), np.arange(directions.shape[1])]
-    signed: NDArray[np.float32] = directions * np.where(largest < 0, -1, 1).astype(np.float32)
-    return np.ascontiguousarray(signed)
+    return np.ascontiguousarray(directions * np.where(largest < 0, -1, 1), dtype=np.float32)
 
 
 def unit_rows(rows: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return rows (n, d) scaled to length 1; rows of zeros stay."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)  # (n, 1)
-    scaled: NDArray[np.float32] = (rows / np.where(lengths > 0, lengths, 1)).astype(np.float32, copy=False)
-    return scaled
+    return np.asarray(rows / np.where(lengths > 0, lengths, 1), dtype=np.float32)
 
 
 # --- Cells -----------------------------------------------------------------------------------------------------------

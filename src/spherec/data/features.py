@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, get_args
 
 import numpy as np
@@ -10,15 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spherec.data.container import checksum
-from spherec.data.feature_columns import (
-    Column,
-    Kind,
-    NumberColumn,
-    VectorColumn,
-    WordColumn,
-    guess_kind,
-    read_cells,
-)
+from spherec.data.feature_columns import Column, Kind, NumberColumn, VectorColumn, WordColumn, guess_kind, read_cells
 from spherec.data.frames import column_of, read_matrix
 from spherec.data.ids import IdMap, decode_names, describe_id, encode_ids, encode_names, refuse_twins, spell_like
 from spherec.errors import ArgumentError, DataError, quote
@@ -104,14 +97,16 @@ class Features:
     def from_frame(
         cls, frame: Any, *, item: str, kinds: Mapping[str, Kind] | None = None, dims: int = 300
     ) -> "Features":
-        """Fit columns to a pandas or polars data frame, one row an item, and return its features.
+        """Fit columns to a pandas or polars data frame, or a dict of columns, and return the features of its items.
+
+        Each id of the column `item` stands in one row. A column that tells no items apart is left out, and named in
+        `left_out`; so are words, tags and categories of a single item.
 
         Args:
-            frame: The table; or a dict of columns.
-            item: The column with the external ids of items. Each id stands in one row.
+            frame: The table.
+            item: The column with the external ids of items.
             kinds: The kinds of columns: "number", "category", "tags" (a list, or a text with |, ; or , between tags),
-                "text" or "skip". By default guessed from the cells. A column that tells no items apart is left out, and
-                named in `left_out`; so are words, tags and categories of a single item.
+                "text" or "skip". By default guessed from the cells.
             dims: The largest number of numbers that a column of categories, tags or text gives.
         """
         names = [str(name) for name in getattr(frame, "columns", frame) if str(name) != str(item)]
@@ -120,17 +115,18 @@ class Features:
             if name not in names or kind not in get_args(Kind):
                 allowed = f"{', '.join(map(quote, names))} and one of {', '.join(get_args(Kind))}"
                 raise ArgumentError(f"kinds needs a column of {allowed}, got {quote(name)}: {quote(kind)}")
-        used = {name: read_cells(frame, name) for name in names if chosen.get(name) != "skip"}
         fitted: dict[str, Column | None] = {}
-        for name, cells in used.items():
-            kind = chosen.get(name) or guess_kind(cells)
-            is_number = kind == "number"
-            fitted[name] = NumberColumn.fit(name, cells) if is_number else WordColumn.fit(name, cells, dims, kind)
-        columns = tuple(column for column in fitted.values() if column is not None)
+        for name in names:
+            if chosen.get(name) != "skip":
+                cells = read_cells(frame, name)
+                kind = chosen.get(name) or guess_kind(cells)
+                is_number = kind == "number"
+                fitted[name] = NumberColumn.fit(name, cells) if is_number else WordColumn.fit(name, cells, dims, kind)
+        columns = tuple(filter(None, fitted.values()))
         if not columns:
             raise DataError(f"no column but {quote(item)} tells items apart; give a table with features")
         made = Source(str(item), columns).transform(frame)
-        equal = ((f"{name}: tells no items apart", made.n_items) for name in used if fitted[name] is None)
+        equal = ((f"{name}: tells no items apart", made.n_items) for name, column in fitted.items() if column is None)
         return replace(made, left_out=(*equal, *made.left_out), unknown=())
 
     @classmethod
@@ -138,24 +134,17 @@ class Features:
     def from_matrix(
         cls, matrix: Any, item_ids: Iterable[Hashable] | None = None, *, name: str = "matrix", dims: int = 300
     ) -> "Features":
-        """Fit a column to a matrix, one row an item, and return its features.
+        """Fit a column to a matrix, one row an item, and return its features, which messages call `name`.
 
         A dense matrix has vectors, such as embeddings, and a row of NaN for an item without features. A scipy sparse
-        matrix has counts >= 0, such as words or tags; it is never made dense.
-
-        Args:
-            matrix: The matrix (I, …).
-            item_ids: The external ids of its rows; by default their positions.
-            name: The name of these features in messages.
-            dims: The largest number of numbers that a sparse matrix gives.
+        matrix has counts >= 0, such as words or tags, and gives at most `dims` numbers; it is never made dense. Ids
+        are by default positions.
         """
         rows = read_matrix(matrix)
         column = WordColumn.fit(name, rows, dims) if sp.issparse(rows) else VectorColumn.fit(name, rows)
         if column is None:
-            raise DataError(
-                f"{quote(name)} tells no items apart: all its rows are zeros or NaN, or no column has entries of "
-                "two items; give another matrix"
-            )
+            why = "all its rows are zeros or NaN, or no column has entries of two items"
+            raise DataError(f"{quote(name)} tells no items apart: {why}; give another matrix")
         return replace(Source(None, (column,)).transform(rows, item_ids), unknown=())
 
     @classmethod
@@ -166,25 +155,17 @@ class Features:
         for part in parts[1:]:
             refuse_twins(parts[0].item_ids, part.item_ids, "the first features have the item", "others have")
         ids = IdMap(dict.fromkeys(external for part in parts for external in part.item_ids))
-        aligned = [part._select(ids) for part in parts]
-        return cls(
-            ids,
-            np.concatenate([numbers for numbers, _ in aligned], axis=1),
-            np.any([known for _, known in aligned], axis=0),
-            tuple(source for part in parts for source in part.sources),
-            tuple(one for part in parts for one in part.left_out),
-            tuple(one for part in parts for one in part.unknown),
-        )
+        numbers, known = zip(*(part._select(ids) for part in parts), strict=True)
+        rest = ("sources", "left_out", "unknown")
+        sources, left_out, unknown = (tuple(chain(*(getattr(part, name) for part in parts))) for name in rest)
+        return cls(ids, np.concatenate(numbers, axis=1), np.any(known, axis=0), sources, left_out, unknown)
 
     def transform(self, *contents: Any, item_ids: Iterable[Hashable] | None = None) -> "Features":
         """Return the features of other items, made by the same fitted columns.
 
-        Categories, tags and words that were not there when they were fitted are ignored, and numbers are cut to the
-        range that was there; both are counted in `unknown`. A missing column or another width is a `DataError`.
-
-        Args:
-            contents: A data frame or matrix like the first one; of joined features one for each, in the same order.
-            item_ids: The external ids of the rows of matrices; by default their positions.
+        `contents` are data frames or matrices like the first ones, one for each that was joined, and `item_ids` those
+        of the rows of matrices, by default their positions. Categories, tags and words that were not there when the
+        columns were fitted are ignored, and numbers are cut to the range that was there; `unknown` counts both.
         """
         n = len(self.sources)
         if len(contents) != n:
@@ -253,15 +234,12 @@ def write_sources(sources: Iterable[Source]) -> tuple[dict[str, NDArray[Any]], l
     tables: list[dict[str, Any]] = []
     for number, source in enumerate(sources):
         for column in source.columns:
-            table = {"class": type(column).__name__, "source": number, "item": source.item}
-            for name, value in vars(column).items():
-                if isinstance(value, np.ndarray):
-                    arrays[f"{len(tables)}.{name}"] = value
-                elif isinstance(value, tuple):
-                    arrays |= encode_names(value, f"{len(tables)}.{name}")
-                else:
-                    table[name] = value
-            tables.append(table)
+            at = len(tables)
+            arrays |= {f"{at}.{name}": value for name, value in vars(column).items() if isinstance(value, np.ndarray)}
+            if isinstance(column, WordColumn):
+                arrays |= encode_names(column.words, f"{at}.words")
+            plain = {name: one for name, one in vars(column).items() if not isinstance(one, np.ndarray | tuple)}
+            tables.append({"class": type(column).__name__, "source": number, "item": source.item, **plain})
     return arrays, tables
 
 
