@@ -4,8 +4,10 @@ import os
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
+import torch
 
 import spherec
 from spherec.data.input_files import refuse_unreadable
@@ -70,6 +72,8 @@ def test_a_ranker_takes_lists_of_users_and_refuses_lists_of_vectors(model):
         sp.csr_matrix([[1.0, np.nan]]),
         sp.csr_matrix([[1.0, -1.0]]),
         sp.csr_matrix(np.eye(3).astype(complex)),
+        torch.eye(3).to_sparse(),
+        pd.DataFrame([[1, 0]], index=["ann"], columns=["x", "y"]),
         np.array([["a"]]),
         np.zeros((2, 2, 2)),
         [[1, 2], [3]],

@@ -1,4 +1,3 @@
-import warnings
 from datetime import UTC, date, datetime, timedelta, timezone
 
 import numpy as np
@@ -9,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.data.events import Events, Step
-from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
 from tests import oracles
 
@@ -51,14 +49,12 @@ def test_repeated_pairs_are_merged_as_the_rule_says(rows, with_values, with_time
     assert list(as_dict(merged)) == sorted(expected)  # by user, then item
 
 
-@pytest.mark.parametrize(
-    ("values", "default", "told"), [([5, 3, 4], "last", "last kept"), (None, "sum", "summed")], ids=["values", "none"]
-)
-def test_a_rule_that_the_caller_did_not_choose_is_told(values, default, told):
+@pytest.mark.parametrize(("values", "default"), [([5, 3, 4], "last"), (None, "sum")], ids=["values", "none"])
+def test_a_rule_that_the_caller_did_not_choose_is_told_at_their_line(values, default):
     events = Events.from_columns([1, 1, 1], ["a", "a", "b"], values=values)
-    expected = f"1 of 3 events repeat .*; merged: {told}. Pass duplicates='{default}'"
-    with pytest.warns(DuplicatePairsWarning, match=expected):
+    with pytest.warns(DuplicatePairsWarning, match=f"1 of 3 .*duplicates='{default}'") as told:
         merged = events.merge()
+    assert told[0].filename == __file__
     assert as_dict(merged) == as_dict(events.merge(default))  # chosen: no warning, which would be an error here
 
 
@@ -70,26 +66,10 @@ def test_without_repeats_nothing_is_told_and_no_step_is_noted():
         assert merged.steps == events.steps
 
 
-@pytest.mark.parametrize(
-    "build",
-    [
-        lambda: Interactions.from_pairs([1, 1], [2, 2]),
-        lambda: Interactions.from_frame(pd.DataFrame({"u": [1, 1], "i": [2, 2]}), user="u", item="i"),
-        lambda: Events.from_columns([1, 1], [2, 2]).merge(),
-    ],
-    ids=["from_pairs", "from_frame", "merged"],
-)
-def test_the_warning_points_at_the_line_of_the_caller(build):
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        build()
-    assert [(warning.filename, warning.lineno) for warning in caught] == [(__file__, build.__code__.co_firstlineno)]
-
-
 def test_repeats_are_refused_where_the_caller_says_so():
-    with pytest.raises(DataError, match=r"1 of 2 events repeat .* duplicates='last' or duplicates='sum'"):
+    with pytest.raises(DataError, match="1 of 2"):
         Events.from_columns([1, 1], ["a", "a"]).merge("error")
-    with pytest.raises(ArgumentError, match="got 'first'"):
+    with pytest.raises(ArgumentError, match="'first'"):
         Events.from_columns([1], ["a"]).merge("first")
 
 
@@ -121,6 +101,8 @@ TIMES = {
     "pandas": (pd.Series(_NOON), [129600.0, 43200.0]),
     "pandas in UTC": (pd.Series(_NOON).dt.tz_localize("UTC"), [129600.0, 43200.0]),
     "pandas with zone": (pd.Series(_NOON).dt.tz_localize(_EAST), [122400.0, 36000.0]),
+    "texts": (["1970-01-01 00:00:01 UTC", "1970-01-01T02:00:01+02:00"], [1.0, 1.0]),
+    "texts of days": (["1970-01-02", "3"], [86400.0, 3.0]),
     "polars": (pl.Series(_NOON), [129600.0, 43200.0]),
     "polars in UTC": (pl.Series([noon.replace(tzinfo=UTC) for noon in _NOON]), [129600.0, 43200.0]),
     "polars dates": (pl.Series([date(1970, 1, 2), date(1970, 1, 1)]), [86400.0, 0.0]),
@@ -133,32 +115,29 @@ def test_numbers_stay_and_dates_become_seconds_since_1970(times, seconds):
 
 
 @pytest.mark.parametrize(
-    ("columns", "message"),
+    ("columns", "named"),
     [
-        ({"users": [1, 2, 3]}, r"equally long, got lengths \[2, 3\]"),
-        ({"values": [1]}, r"equally long, got lengths \[1, 2\]"),
-        ({"times": [1]}, r"equally long, got lengths \[1, 2\]"),
-        ({"users": [], "items": []}, "no events"),
-        ({"users": [7, "7"]}, r"user ids must be all numbers or all texts"),
-        ({"items": ["x", 7, "7"]}, "item ids must be all numbers"),
+        ({"users": [1, 2, 3]}, r"\[2, 3\]"),
+        ({"values": [1]}, r"\[1, 2\]"),
+        ({"times": [1]}, r"\[1, 2\]"),
+        ({"users": [], "items": []}, r"\[0\]"),
+        ({"items": ["x", 7]}, "item ids .*7"),
         ({"users": [1, None]}, "row 1 has no user"),
-        ({"items": [None, 1]}, "row 0 has no item"),
-        ({"values": [1, np.nan]}, "row 1: the value is nan"),
-        ({"values": [1, np.inf]}, "row 1: the value is inf"),
+        ({"values": [1, np.nan]}, "value .*row 1 has nan"),
+        ({"values": [1, np.inf]}, "value .*row 1 has inf"),
         ({"values": [1, None]}, "value"),
-        ({"values": ["good", "bad"]}, "value column must hold numbers: .*good"),
+        ({"values": ["good", "bad"]}, "value .*good"),
         ({"values": pd.array([1, None], dtype="Int64")}, "value"),
-        ({"values": np.ones((2, 2))}, "value"),
-        ({"times": np.ones((2, 2))}, "time"),
-        ({"times": [1, np.nan]}, "row 1: the time is nan"),
-        ({"times": np.array(["2004-06-01", "NaT"], dtype="M8[D]")}, "row 1: the time is nan"),
-        ({"times": ["noon", "midnight"]}, "time column must hold numbers or dates: .*noon"),
+        ({"values": np.ones((2, 2))}, r"value .*\(2, 2\)"),
+        ({"times": [[1], [1, 2]]}, "time"),
+        ({"times": np.array(["2004-06-01", "NaT"], dtype="M8[D]")}, "time .*row 1 has nan"),
+        ({"times": ["noon", "midnight"]}, "time .*noon"),
     ],
     ids=str,
 )
-def test_columns_that_cannot_be_events_are_refused(columns, message):
+def test_columns_that_cannot_be_events_are_refused(columns, named):
     columns = {"users": [1, 2], "items": [1, 2]} | columns
-    with pytest.raises(DataError, match=message):
+    with pytest.raises(DataError, match=named):
         Events.from_columns(columns.pop("users"), columns.pop("items"), **columns)
 
 
@@ -179,14 +158,3 @@ def test_each_step_records_what_was_left():
 @pytest.mark.parametrize("times", [(0, 1.6e12), (1, 1e8, 1e11), (1e8, 4e9), (1e11, 4e12)])
 def test_times_that_may_be_in_one_unit_are_taken(times):
     Events.from_columns(["u"] * len(times), range(len(times)), times=times).merge()
-
-
-def test_times_are_dates_as_texts_too():
-    times = ["1970-01-01 00:00:01 UTC", "1970-01-01T02:00:01+02:00", "1970-01-02"]
-    events = Events.from_columns(list("abc"), list("xyz"), times=times)
-    assert events.times.tolist() == [1, 1, 86400]
-
-
-def test_times_that_are_no_column_are_refused():
-    with pytest.raises(DataError, match="the time column must hold numbers or dates"):
-        Events.from_columns(["a", "b"], ["x", "y"], times=[[1], [1, 2]])

@@ -107,7 +107,6 @@ def test_a_missing_id_is_refused_by_row(absent, present):
         (5, "one column, got 5"),
         (np.array([1, 2, 2]), "1 of 3 repeat another"),
         (["a", "b", "a", "a"], "2 of 4 repeat another"),
-        (np.ma.array([1, 2], mask=[True, False]), "some ids are masked"),
         (np.array([1.0, np.nan]), "row 1 has no id"),
     ],
 )

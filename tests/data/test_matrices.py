@@ -1,10 +1,8 @@
 """Matrices of other libraries as interactions."""
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
-import torch
 from hypothesis import given
 
 from spherec.data.events import pair_keys
@@ -43,21 +41,6 @@ def test_every_entry_above_zero_of_a_matrix_is_a_pair_and_empty_rows_and_columns
     assert abs(matrix.astype(float) - before.astype(float)).sum() == 0
 
 
-@pytest.mark.parametrize(
-    "matrix",
-    [np.array([[1, -1]]), np.array([[1, np.nan]]), np.ones(3), np.ones((2, 2, 2)), sp.csr_array([[-0.5, 1]])],
-    ids=["negative", "nan", "1-d", "3-d", "sparse negative"],
-)
-def test_matrices_that_are_no_interactions_are_refused(matrix):
-    with pytest.raises(DataError, match=r"two-dimensional|entries >= 0"):
-        Interactions.from_matrix(matrix)
-
-
-def test_a_sparse_tensor_of_torch_is_refused():
-    with pytest.raises(DataError, match=r"must be of scipy or a dense array, got Tensor \(.*to_dense"):
-        Interactions.from_matrix(torch.eye(3).to_sparse())
-
-
 @pytest.mark.parametrize("role", ["user_ids", "item_ids"])
 @pytest.mark.parametrize("n_ids", [1, 3])
 def test_a_matrix_with_too_few_or_too_many_ids_is_refused(role, n_ids):
@@ -76,17 +59,8 @@ def test_small_integers_in_a_matrix_do_not_overflow():
     assert len(Interactions.from_matrix(matrix)) == 1
 
 
-def test_a_labelled_table_is_not_taken_for_a_matrix():
-    with pytest.raises(DataError, match=r"user_ids=frame\.index"):
-        Interactions.from_matrix(pd.DataFrame([[1, 0]], index=["ann"], columns=["x", "y"]))
-
-
 def test_pair_keys_number_pairs_in_their_order():
     users, items = np.array([0, 0, 2], dtype=np.int32), np.array([1, 4, 0], dtype=np.int32)
     assert pair_keys(users, items, 5).tolist() == [1, 4, 10]
     assert pair_keys(users[:1, None], items[None], 5).tolist() == [[1, 4, 0]]
     assert pair_keys(np.array([2**31 - 1], np.int32), np.array([7], np.int32), 2**31) == [2**31 * (2**31 - 1) + 7]
-
-
-def test_a_matrix_of_half_precision_counts():
-    assert len(Interactions.from_matrix(np.eye(6, dtype=np.float16))) == 6

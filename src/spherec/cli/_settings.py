@@ -13,7 +13,6 @@ from spherec.training import Training
 from spherec.training.config import find_preset, nest, overlay
 
 model_option = partial(option, panel="Model (by default as in the preset)")
-_LARGEST_CONFIG = 1 << 20  # bytes
 
 
 @group
@@ -47,7 +46,7 @@ def read_settings(file: Path | None, settings: Sequence[str], options: Mapping[s
 
 def _read_toml(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(read_text_file(path, _LARGEST_CONFIG))
+        return tomllib.loads(read_text_file(path))
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise DataError(f"{path} is not TOML: {error}; correct it") from None
 

@@ -20,8 +20,6 @@ from spherec.errors import ArgumentError
 from spherec.evaluation.validation import VALIDATION_METRIC
 from spherec.recommender import CML, load
 
-_LARGEST_LIST = 1 << 30  # bytes of a file of ids
-
 ListLength = Annotated[int, typer.Option("-k", metavar="N", help="Length of a list.")]
 IndexFilesGiven = Annotated[
     list[str] | None,
@@ -210,7 +208,7 @@ def _parse_ids(
 
 
 def _lines(path: Path) -> list[str]:
-    lines = read_text_file(path, _LARGEST_LIST).splitlines()
+    lines = read_text_file(path).splitlines()
     return [line.strip() for line in lines if line.strip()]
 
 

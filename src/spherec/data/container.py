@@ -26,13 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.input_files import (
-    DamagedFileError,
-    describe_damage,
-    find_kind,
-    read_bytes,
-    reading_file,
-)
+from spherec.data.input_files import DamagedFileError, describe_damage, find_kind, read_bytes, reading_file
 from spherec.data.output_files import atomic_write
 from spherec.errors import DataError, quote
 
@@ -49,6 +43,7 @@ PARTITIONS = "partitions.safetensors"
 """The file by which the folder of a partitioned data set is known."""
 
 Arrays = dict[str, NDArray[Any]]
+Facts = Mapping[str, Any]
 
 _ALIGNMENT = 64  # bytes
 _LARGEST_HEADER = 1 << 24  # bytes; a file that claims more is damaged
@@ -59,12 +54,7 @@ _CODES = {np.dtype(name): code for code, name in _DTYPES.items()}
 
 
 def write_container(
-    path: str | PathLike[str],
-    kind: str,
-    arrays: Mapping[str, NDArray[Any]],
-    facts: Mapping[str, Any],
-    *,
-    mode: int = 0o666,
+    path: str | PathLike[str], kind: str, arrays: Mapping[str, NDArray[Any]], facts: Facts, *, mode: int = 0o666
 ) -> None:
     """Write arrays, in this order, and JSON-able facts atomically; for `mode` see `atomic_path`."""
     content, _ = encode_container(kind, arrays, facts)
@@ -73,7 +63,7 @@ def write_container(
 
 
 def encode_container(
-    kind: str, arrays: Mapping[str, NDArray[Any]], facts: Mapping[str, Any]
+    kind: str, arrays: Mapping[str, NDArray[Any]], facts: Facts
 ) -> tuple[Iterator[bytes | memoryview], str]:
     """Return the pieces of a file, made one after the other, and its checksum. Equal content, equal bytes."""
     header: dict[str, Any] = {}

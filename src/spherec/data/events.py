@@ -12,11 +12,14 @@ from typing import Any, Literal, NoReturn, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import factorize, refuse_masked, spell_like
+from spherec.data.ids import factorize, spell_like
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, check_choice, quote
 
 Duplicates = Literal["last", "sum", "error"]
 """Rule for repeated pairs: keep the last value, sum the values, or refuse them."""
+
+IdColumn = Iterable[Hashable]
+"""External ids, one for each row."""
 
 _IN_1973 = 1e8  # seconds since 1970
 _MOST_GROWTH = 500  # of a time since then: 9999-12-31 is 160 times 2020, and milliseconds are 1,000 times seconds
@@ -60,12 +63,7 @@ class Events:
 
     @classmethod
     def from_columns(
-        cls,
-        users: Iterable[Hashable],
-        items: Iterable[Hashable],
-        *,
-        values: ArrayLike | None = None,
-        times: ArrayLike | None = None,
+        cls, users: IdColumn, items: IdColumn, *, values: ArrayLike | None = None, times: ArrayLike | None = None
     ) -> Self:
         """Build events from columns of equal length, with external ids."""
         user_index, user_ids = factorize(users, "user")
@@ -89,13 +87,8 @@ class Events:
 
     def _take(self, rows: NDArray[Any]) -> Self:
         """Return some of the events, by a mask (E,) or in the order of indices (n,)."""
-        return replace(
-            self,
-            users=self.users[rows],
-            items=self.items[rows],
-            values=None if self.values is None else self.values[rows],
-            times=None if self.times is None else self.times[rows],
-        )
+        values, times = (None if column is None else column[rows] for column in (self.values, self.times))
+        return replace(self, users=self.users[rows], items=self.items[rows], values=values, times=times)
 
     def with_items(self, ids: Iterable[Hashable]) -> Self:
         """Return the same events over a catalogue with more items, which may have no events.
@@ -199,7 +192,6 @@ def _numbers(column: ArrayLike | None, role: str) -> NDArray[np.float64] | None:
     """Return a column of finite numbers (E,), if there is one; dates and their texts are seconds, as times may be."""
     if column is None:
         return None
-    refuse_masked(column, f"{role}s")
     try:
         numbers = np.asarray(column)
         if role == "time" and numbers.dtype.kind == "M":

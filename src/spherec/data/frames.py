@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spherec.data.events import level_of_caller
-from spherec.data.ids import factorize, is_missing, refuse_masked
+from spherec.data.ids import factorize, is_missing
 from spherec.data.input_files import describe_damage
 from spherec.errors import DataError, UnreadValuesWarning, describe_missing_column, quote, require_polars
 
@@ -79,7 +79,6 @@ def binary_rows(matrix: Any) -> Any:
 
 def read_matrix(matrix: Any) -> Any:
     """Return a dense array (n, m) of real numbers, or the entries above 0 of a sparse matrix, as float32."""
-    refuse_masked(matrix, "entries of the matrix")
     if hasattr(matrix, "columns"):
         raise DataError(
             "a data frame is not a matrix; pass frame.to_numpy() with user_ids=frame.index and item_ids=frame.columns, "
@@ -87,7 +86,9 @@ def read_matrix(matrix: Any) -> Any:
         )
     try:
         rows: Any = matrix if sp.issparse(matrix) else np.asarray(matrix)
-    except (TypeError, ValueError) as error:  # a sparse tensor of torch, rows of several lengths
+        if hasattr(rows, "check_format"):  # scipy's loops follow any index
+            rows.check_format(full_check=True)
+    except (TypeError, ValueError) as error:  # a sparse tensor of torch, rows of several lengths, wrong indices
         raise DataError(
             f"a matrix must be of scipy or a dense array, got {type(matrix).__name__} ({describe_damage(error)})"
         ) from None
@@ -95,7 +96,7 @@ def read_matrix(matrix: Any) -> Any:
         raise DataError(f"the matrix must be two-dimensional and hold real numbers, got {quote(matrix)}")
     if isinstance(rows, np.ndarray):
         return rows
-    entries = sp.coo_array(rows)
+    entries = sp.coo_array(rows.astype(np.float32) if rows.dtype == np.float16 else rows)
     if not np.all(entries.data >= 0):  # false for NaN, too
         raise DataError("a sparse matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
     above = entries.data > 0

@@ -130,7 +130,6 @@ def as_id_array(ids: Iterable[Hashable], role: str = "") -> NDArray[Any]:
     what = f"{role} ids".lstrip()
     if not isinstance(ids, Iterable) or getattr(ids, "ndim", 1) != 1:
         raise DataError(f"{what} must be one column, got {quote(ids)}; give one id for each row")
-    refuse_masked(ids, what)
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuf":
         return _whole_numbers(ids, role)
     values = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind not in "mM" else list(ids)
@@ -211,12 +210,6 @@ def refuse_twins(known: IdMap, strange: Iterable[Hashable], knows: str, has: str
 def describe_id(external: Hashable) -> str:
     """Return an id with its type, for messages: '7' (str)."""
     return f"{quote(external)} ({type(external).__name__})"
-
-
-def refuse_masked(column: Any, what: str) -> None:
-    """Raise a `DataError` if entries of a NumPy array are masked: under a mask lie arbitrary values."""
-    if np.ma.is_masked(column):
-        raise DataError(f"some {what} are masked; drop them first, e.g. with .compressed(), or give .filled(0)")
 
 
 def is_missing(external: Hashable) -> bool:

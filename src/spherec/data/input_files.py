@@ -79,12 +79,10 @@ def refuse_unreadable(path: str | os.PathLike[str]) -> None:
         raise DataError(f"cannot read {path}: {error.strerror or error}; check the path") from None
 
 
-def read_text_file(path: str | os.PathLike[str], largest: int) -> str:
-    """Return the content of a text file in UTF-8 of at most `largest` bytes, without a byte order mark."""
-    with reading_file(path, damage=(), remedy=""), open(path, "rb") as file:
-        content = file.read(largest + 1)
-    if len(content) > largest:
-        raise DataError(f"{path} is larger than {largest:,} bytes, which is too much here; check the path")
+def read_text_file(path: str | os.PathLike[str]) -> str:
+    """Return the content of a text file in UTF-8, without a byte order mark."""
+    with reading_file(path, damage=(), remedy="") as path:
+        content = path.read_bytes()
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:

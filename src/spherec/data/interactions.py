@@ -1,7 +1,7 @@
 """Interactions: who has which item, checked once so that no later code has to check again."""
 
 import gzip
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property, partial
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spherec.data.container import Arrays, checksum, decoding, encode_container, read_container
 from spherec.data.cuts import Cut
-from spherec.data.events import Duplicates, Events, Step
+from spherec.data.events import Duplicates, Events, IdColumn, Step
 from spherec.data.frames import binary_rows, column_of, item_names_in, warn_unread_column
 from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.output_files import atomic_write
@@ -110,8 +110,8 @@ class Interactions:
     @classmethod
     def from_pairs(
         cls,
-        users: Iterable[Hashable],
-        items: Iterable[Hashable],
+        users: IdColumn,
+        items: IdColumn,
         *,
         values: ArrayLike | None = None,
         times: ArrayLike | None = None,
@@ -163,8 +163,8 @@ class Interactions:
         matrix: Any,
         *,
         orientation: Orientation = "users x items",
-        user_ids: Iterable[Hashable] | None = None,
-        item_ids: Iterable[Hashable] | None = None,
+        user_ids: IdColumn | None = None,
+        item_ids: IdColumn | None = None,
     ) -> Self:
         """Build interactions from a scipy sparse matrix or a dense array; entries above 0 count, and none may be below.
 

@@ -10,7 +10,6 @@ from spherec.errors import ArgumentError, check_number
 INSTALL = "spherec serve needs fastapi, prometheus_client and uvicorn; install them with: pip install 'spherec[serve]'"
 """Message where a package is missing."""
 
-_LARGEST_KEY_FILE = 1 << 16  # bytes
 _SHORTEST_KEY = 16  # characters
 
 
@@ -69,7 +68,7 @@ class ServeOptions:
         """Return the keys in the file; none if there is no file."""
         if self.api_key_file is None:
             return ()
-        lines = (line.strip() for line in read_text_file(self.api_key_file, _LARGEST_KEY_FILE).splitlines())
+        lines = (line.strip() for line in read_text_file(self.api_key_file).splitlines())
         keys = tuple(line for line in lines if line and not line.startswith("#"))
         if not keys or not all(re.fullmatch(f"[!-~]{{{_SHORTEST_KEY},}}", key) for key in keys):
             raise ArgumentError(
