@@ -85,19 +85,6 @@ def test_what_is_no_matrix_of_interactions_is_refused(matrix):
         spherec.Interactions.from_matrix(matrix)
 
 
-def test_what_a_mask_hides_is_not_read():
-    masked = np.ma.array([1.0, 2.0], mask=[True, False])
-    for use in (
-        lambda: spherec.Interactions.from_pairs(masked, ["x", "y"]),
-        lambda: spherec.Interactions.from_pairs(["u", "v"], ["x", "y"], values=masked),
-        lambda: spherec.Interactions.from_pairs(["u", "v"], ["x", "y"], times=masked),
-        lambda: spherec.Interactions.from_matrix(np.ma.array([[1, 0], [0, 1]], mask=[[True, False], [False, False]])),
-    ):
-        with pytest.raises(DataError, match="are masked"):
-            use()
-    assert len(spherec.Interactions.from_pairs(np.ma.array([1, 2]), ["x", "y"])) == 2
-
-
 @pytest.mark.parametrize("path", ["x" * 245, "x" * 5000, "a\0b", "", 5, None, b"x", "\ud800.csv"])
 def test_names_that_no_file_can_have_are_refused_everywhere(model, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -59,6 +59,15 @@ def test_small_integers_in_a_matrix_do_not_overflow():
     assert len(Interactions.from_matrix(matrix)) == 1
 
 
+@pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_matrix])
+@pytest.mark.parametrize("index", [6, -1, 2**31 - 1])
+def test_an_index_out_of_range_is_refused_before_scipy_follows_it(kind, index):
+    matrix = kind(np.eye(6))
+    matrix.indices[2] = index
+    with pytest.raises(DataError, match="6"):
+        Interactions.from_matrix(matrix)
+
+
 def test_pair_keys_number_pairs_in_their_order():
     users, items = np.array([0, 0, 2], dtype=np.int32), np.array([1, 4, 0], dtype=np.int32)
     assert pair_keys(users, items, 5).tolist() == [1, 4, 10]
