@@ -122,7 +122,7 @@ class Features:
                 kind = chosen.get(name) or guess_kind(cells)
                 is_number = kind == "number"
                 fitted[name] = NumberColumn.fit(name, cells) if is_number else WordColumn.fit(name, cells, dims, kind)
-        columns = tuple(filter(None, fitted.values()))
+        columns = tuple(column for column in fitted.values() if column is not None)
         if not columns:
             raise DataError(f"no column but {quote(item)} tells items apart; give a table with features")
         made = Source(str(item), columns).transform(frame)

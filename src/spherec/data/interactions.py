@@ -186,10 +186,10 @@ class Interactions:
         """Read a file that `save` wrote into memory; what happens to the file later does not reach it."""
         arrays, manifest = read_container(path, _KIND, remedy=_REMEDY)
         with decoding(path, _REMEDY):
-            ids = (IdMap(decode_ids(arrays, name)) for name in ("user_ids", "item_ids"))
+            users, items = (IdMap(decode_ids(arrays, name)) for name in ("user_ids", "item_ids"))
             names, steps = decode_names(arrays, "item_names"), tuple(Step(**step) for step in manifest["steps"])
             columns = arrays.get("times"), steps, arrays.get("weights")
-            return cls(arrays["indptr"], arrays["indices"], *ids, names, *columns)
+            return cls(arrays["indptr"], arrays["indices"], users, items, names, *columns)
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Write one self-contained file atomically, which any safetensors reader opens unless it is compressed."""
