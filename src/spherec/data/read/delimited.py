@@ -3,7 +3,7 @@
 import csv
 import re
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
@@ -14,7 +14,7 @@ import polars as pl
 
 from spherec.data.read.formats import FORMATS, Plan, Rows
 from spherec.data.read.streaming import Block, first_lines, read_blocks
-from spherec.errors import DataError, EmptyFileError, describe_missing_column
+from spherec.errors import DataError, EmptyFileError
 
 SEPARATORS = ("\t", ",", ";", "|", "::", " ")
 """Separators that are tried, in this order."""
@@ -22,9 +22,9 @@ SEPARATORS = ("\t", ",", ";", "|", "::", " ")
 _ONE_CHARACTER = "\x1f"  # stands for a separator of several characters, which polars does not know
 NULLS = ["", "NaN", "nan", "NA", "<NA>", "NULL", "null", "\\N", "None"]  # nothing, as pandas, R, SQL and Python write
 _SHOWN = 60  # characters of a bad line in an error
-_COLUMN_OPTIONS = (
-    "columns are named by --user-column, --item-column, …, or all by header= (--header) if the first line has none; "
-    f"other files by format= (--format): {', '.join(name for name, one in FORMATS.items() if one.layouts)}"
+_OTHER_WAYS = (
+    ", or all by header= (--header) if the first line has none; other files by format= (--format): "
+    + ", ".join(name for name, one in FORMATS.items() if one.layouts)
 )
 
 
@@ -111,21 +111,14 @@ class Table:
         return text if self.character == self.separator else text.replace(self.separator.encode(), b"\x1f")
 
 
-def read_rows(
-    path: Path, reading: Plan, roles: Mapping[str, str] | None = None, *, options: str = _COLUMN_OPTIONS
-) -> Iterator[Rows]:
-    """Yield the rows of a delimited file as strings.
-
-    `roles` maps names of the columns that are yielded to those in the file; `options` says in errors how columns are
-    named on the command line.
-    """
-    roles = reading.roles if roles is None else roles
-    table = find_table(path, reading, roles.values(), options)
+def read_rows(path: Path, plan: Plan) -> Iterator[Rows]:
+    """Yield the rows of a delimited file as strings."""
+    roles, table = plan.roles, find_table(path, plan)
     names = table.names
     expressions = {role: pl.col(str(names.index(name))) for role, name in roles.items()}
-    n_headers = 0 if reading.header else 1  # records of a block that are no rows
+    n_headers = 0 if plan.header else 1  # records of a block that are no rows
     # Where quotes are escaped by something else, fields are known to have no line breaks: cut at any of them.
-    for block in read_blocks(path, reading, quote=b'"' if table.quoted and not table.escape else b""):
+    for block in read_blocks(path, plan, quote=b'"' if table.quoted and not table.escape else b""):
         if not block.text.strip(b"\r\n"):
             continue
         try:
@@ -137,40 +130,33 @@ def read_rows(
         n_headers = 0
 
 
-def find_table(path: Path, reading: Plan, wanted: Collection[str], options: str) -> Table:
+def find_table(path: Path, plan: Plan) -> Table:
     """Return the file under the separator that finds the wanted columns; a `DataError` names a missing one."""
-    tables = list_tables(path, reading)
+    tables, wanted = list_tables(path, plan), plan.roles.values()
     for table in tables:
         names = table.names
         if set(wanted) <= set(names) and len(table.first) == len(names):
             if repeated := next((name for name in wanted if names.count(name) > 1), None):
                 raise DataError(f"{path}: {names.count(repeated)} columns are called {repeated!r}; rename all but one")
             return table
-    _refuse_no_text(path, reading)
+    next(read_blocks(path, replace(plan, progress=None)))  # which says what is wrong with a file that is no text
     best = max(tables, key=lambda table: (len(table.first) > 1, table.separator != " ", len(table.first)))
-    if absent := [name for name in wanted if name not in best.names]:
-        raise DataError(f"{path}: {describe_missing_column(absent[0], best.names)} ({options})")
+    plan.refuse_missing(path, best.names, _OTHER_WAYS if plan.columns is None else "")
     header = ", ".join(best.names)
     raise DataError(f"{path}, line 1: {best.lines[0][:_SHOWN]!r} is not {header}; name the right format")
 
 
-def list_tables(path: Path, reading: Plan) -> list[Table]:
+def list_tables(path: Path, plan: Plan) -> list[Table]:
     """Return the file under each separator that it may have."""
-    lines = first_lines(path, encoding=reading.encoding)
+    lines = first_lines(path, encoding=plan.encoding)
     if not lines:
         raise EmptyFileError(f"{path} holds no text; give a file with events")
-    separators = (reading.separator,) if reading.separator else SEPARATORS
     tables = []
-    for separator in separators:
-        has_quotes = separator != "\t" or (not reading.header and lines[0].startswith('"'))
-        quoted = has_quotes if reading.quotes is None else reading.quotes
-        tables.append(Table(separator, quoted, reading.escape, lines, reading.header))
+    for separator in (plan.separator,) if plan.separator else SEPARATORS:
+        has_quotes = separator != "\t" or (not plan.header and lines[0].startswith('"'))
+        quoted = has_quotes if plan.quotes is None else plan.quotes
+        tables.append(Table(separator, quoted, plan.escape, lines, plan.header))
     return tables
-
-
-def _refuse_no_text(path: Path, reading: Plan) -> None:
-    for _ in read_blocks(path, replace(reading, progress=None)):  # which says what is wrong
-        break
 
 
 def _locate(

@@ -7,7 +7,7 @@ import glob
 import os
 import re
 import zipfile
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -21,7 +21,7 @@ from spherec.data.container import kind_of
 from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates
 from spherec.data.input_files import find_kind, refuse_unreadable
-from spherec.errors import ArgumentError, DataError, quote, require_polars
+from spherec.errors import ArgumentError, DataError, describe_missing_column, quote, require_polars
 
 if TYPE_CHECKING:
     import polars as pl
@@ -150,6 +150,20 @@ class Plan(Reading):
     "True if 'auto' found the column of times: one that cannot be read is then left out."
     kinds: str = ""
     "Kinds of events, which all count alike, in words."
+    columns: Mapping[str, str] | None = None
+    "Names of the columns to read by role, where they are not those of events."
+    options: str = "columns are named by --user-column, --item-column, …"
+    "How columns are named on the command line, for errors."
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """The names of the columns to read by role."""
+        return super().roles if self.columns is None else dict(self.columns)
+
+    def refuse_missing(self, path: Path, names: list[str], hint: str = "") -> None:
+        """Raise a `DataError` unless a table with these columns has all that are to be read."""
+        if absent := [name for name in self.roles.values() if name not in names]:
+            raise DataError(f"{path}: {describe_missing_column(absent[0], names)} ({self.options}{hint})")
 
     def apply(self, reading: Reading) -> "Plan":
         """Return the settings with this layout; an encoding that the caller named goes before its own."""

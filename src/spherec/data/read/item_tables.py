@@ -87,10 +87,10 @@ def read_names(
             return dumps.read_netflix_names(path)
         if "".join(streaming.first_lines(path)[:1]).startswith(_BOOKS):
             return read_book_crossing_names(path)
-    plan, columns = _recognise(path, reading, id, name, needs_name=True, options=_NAMES)
-    names = _by_id(_read_texts(path, columns, plan, _NAMES))
+    plan = _recognise(path, _NAMES, reading, id, name)
+    names = _by_id(_read_texts(path, plan))
     if not names:
-        shown = " and ".join(map(repr, columns))
+        shown = " and ".join(map(repr, plan.roles.values()))
         raise DataError(f"{path} has no names: columns {shown} are empty; name the right ones")
     return names
 
@@ -99,7 +99,8 @@ def read_book_crossing_names(path: str | PathLike[str]) -> dict[str, str]:
     """Read "Title — Author" by ISBN from BX-Books.csv, and repair its accents where that can be done."""
     refuse_without_polars()
     plan = FORMATS["book-crossing"].layouts[0].apply(Reading(format="book-crossing"))
-    rows = _read_texts(Path(path), ["ISBN", "Book-Title", "Book-Author"], plan, _NAMES)
+    columns = {name: name for name in ("ISBN", "Book-Title", "Book-Author")}
+    rows = _read_texts(Path(path), replace(plan, columns=columns, options=_NAMES))
     return {
         isbn: " — ".join(_repair(text) for text in (title, author) if text)
         for isbn, title, author in rows
@@ -117,8 +118,9 @@ def read_names_inside(files: Sequence[Path], reading: Reading) -> dict[str, str]
             plan = recognise(file, replace(reading, report=None, progress=None))
             if FORMATS[plan.format].reader.startswith("dumps"):
                 raise DataError(f"{file}: {plan.format} has no columns, and none of names; give a table of names")
+            columns = {"id": plan.item, "name": str(reading.name)}
             options = "--name-column names the column of item names"
-            names |= _by_id(_read_texts(file, [plan.item, str(reading.name)], plan, options))
+            names |= _by_id(_read_texts(file, replace(plan, columns=columns, options=options)))
     return names
 
 
@@ -140,8 +142,7 @@ def read_item_ids(path: str | PathLike[str]) -> Iterable[str]:
                 return [str(number) for number, _ in enumerate(texts)]
             ids = list(filter(None, texts))
             return ids[1:] if recognition.item_column(ids[:1]) else ids
-    plan, columns = _recognise(path, options=_IDS)
-    return [external for (external,) in _read_texts(path, columns, plan, _IDS) if external]
+    return [external for (external,) in _read_texts(path, _recognise(path, _IDS)) if external]
 
 
 def read_features(
@@ -187,12 +188,13 @@ def read_item_table(path: str | PathLike[str], item: str | None = None) -> "tupl
     from spherec.data.read.json_lines import read_json_frame
 
     path = Path(path)
-    plan, (column,) = _recognise(path, id=item, options=_FEATURES)
+    plan = _recognise(path, _FEATURES, id=item)
+    column = plan.roles["id"]
     if plan.format == "json-lines":
         return read_json_frame(path, column, plan), column
     names = next((names for names in _list_columns(path, plan)[1] if column in names), [column])
-    pieces = reader_of(plan.format)(path, plan, {name: name for name in names}, options=_FEATURES)
-    frames = [rows.frame for rows in pieces]
+    every = replace(plan, columns={name: name for name in names})
+    frames = [rows.frame for rows in reader_of(plan.format)(path, every)]
     if not frames:
         raise EmptyFileError(f"{path} has no rows; give a table with a row for each item")
     return pl.concat(frames), column
@@ -210,27 +212,24 @@ def _is_array(path: Path) -> bool:
 
 
 def _recognise(
-    path: Path,
-    reading: Reading = _PLAIN,
-    id: str | None = None,
-    name: str | None = None,
-    *,
-    needs_name: bool = False,
-    options: str,
-) -> tuple[Plan, list[str]]:
-    """Return how to read an item table, and its column of ids, then that of names if there is one."""
+    path: Path, options: str, reading: Reading = _PLAIN, id: str | None = None, name: str | None = None
+) -> Plan:
+    """Return how to read the column of ids of an item table, and that of names if the options are those of names."""
     from spherec.data.read.recognition import find_columns, item_column
 
+    needs_name = options == _NAMES
     plan, candidates = _list_columns(path, reading, may_lack_header=id is None and name is None)
-    if id is not None and (name is not None or not needs_name):
-        return plan, [id, *filter(None, [name])]  # the reader says what is missing
+    given = {role: column for role, column in (("id", id), ("name", name)) if column}
+    if len(given) == 1 + needs_name:  # the reader says what is missing
+        return replace(plan, columns=given, options=options)
     for columns in candidates:
         remapped = [one for one in columns if one == "remap_id"]  # LightGCN: org_id remap_id
         ids = [id] if id else remapped or item_column(columns) or find_columns(columns, ({"id"},))
         names = [name] if name else [one for one in find_columns(columns, _NAME_NAMES) if one not in ids]
-        names = names if needs_name else []
-        if len(ids) == 1 and len(names) == needs_name and {*ids, *names} <= set(columns):
-            return plan, ids + names
+        found = {"id": ids, "name": names} if needs_name else {"id": ids}
+        chosen = {role: hits[0] for role, hits in found.items() if len(hits) == 1}
+        if chosen.keys() == found.keys() and set(chosen.values()) <= set(columns):
+            return replace(plan, columns=chosen, options=options)
     shown = ", ".join(repr(one[:30]) for one in max(candidates, key=len)[:12])
     wanted = "the id and the name" if needs_name else "the id"
     raise DataError(f"{path}: none of its columns ({shown}) is plainly {wanted} of items; {options}")
@@ -258,12 +257,11 @@ def _list_columns(path: Path, reading: Reading, *, may_lack_header: bool = False
     return plan, [table.names for table in delimited.list_tables(path, plan)]
 
 
-def _read_texts(path: Path, columns: Sequence[str], reading: Plan, options: str) -> Iterator[tuple[str | None, ...]]:
-    """Yield the cells of these columns as texts, row by row; `options` say in errors how columns are named."""
+def _read_texts(path: Path, plan: Plan) -> Iterator[tuple[str | None, ...]]:
+    """Yield the cells of the columns as texts, row by row."""
     import polars as pl
 
-    roles = {f"column {place}": name for place, name in enumerate(columns)}
-    for rows in reader_of(reading.format)(path, reading, roles, options=options):
+    for rows in reader_of(plan.format)(path, plan):
         yield from rows.frame.cast(pl.String).iter_rows()
 
 

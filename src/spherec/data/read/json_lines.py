@@ -9,31 +9,27 @@ from pathlib import Path
 
 import polars as pl
 
-from spherec.data.read.formats import Reading, Rows
+from spherec.data.read.formats import Plan, Rows
 from spherec.data.read.streaming import Block, read_blocks
-from spherec.errors import DataError, describe_missing_column, quote
+from spherec.errors import DataError, quote
 
 _LOOKS_NESTED = r"^(?:[\[{]|true$|false$)"
-_COLUMN_OPTIONS = "--user-column, --item-column, …"
 _SHOWN = 60  # characters of a bad line in an error
 _LOOKED_AT = 100  # objects by whose keys a file is recognised
 
 
-def read_rows(
-    path: Path, reading: Reading, roles: Mapping[str, str] | None = None, *, options: str = _COLUMN_OPTIONS
-) -> Iterator[Rows]:
-    """Yield the values of a file of JSON objects; `roles` maps names of columns to keys.
+def read_rows(path: Path, plan: Plan) -> Iterator[Rows]:
+    """Yield the values of a file of JSON objects.
 
     Ids of users and items that are whole numbers stay numbers, if the first of the file is one; otherwise all are
     strings.
     """
-    roles = reading.roles if roles is None else roles
+    roles = plan.roles
     firsts: dict[str, object] = {}  # of each key
-    for block in read_blocks(path, reading):
+    for block in read_blocks(path, plan):
         if any(firsts.get(name) is None for name in roles.values()):
             firsts = _add_first_values(path, block, roles, firsts)
-        if absent := [name for name in roles.values() if name not in firsts]:
-            raise DataError(f"{path}: {describe_missing_column(absent[0], list(firsts))} ({options})")
+        plan.refuse_missing(path, list(firsts))
         ids = {name for role, name in roles.items() if role in ("user", "item")}
         numbers = {name for name in ids if type(firsts[name]) is int}
         schema = {name: pl.Int64() if name in numbers else pl.String() for name in roles.values()}
@@ -49,13 +45,13 @@ def read_rows(
         yield Rows(frame, partial(_locate, block, roles), list(firsts))
 
 
-def read_json_frame(path: Path, name: str, reading: Reading) -> pl.DataFrame:
+def read_json_frame(path: Path, name: str, plan: Plan) -> pl.DataFrame:
     """Return all keys of all objects as columns of Python values, None where an object has no such key.
 
     `name` is the key of ids, which every object must have.
     """
     objects = []
-    for block in read_blocks(path, reading):
+    for block in read_blocks(path, plan):
         for line, content in _objects(block):
             if not isinstance(content, dict):
                 raise _not_an_object(path, line, content)
