@@ -12,7 +12,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from spherec.data.events import Duplicates, level_of_caller
-from spherec.data.ids import invert
+from spherec.data.ids import as_id_array, invert
 from spherec.data.read.formats import FORMATS, Plan, Reading, describe_files, find_value, reader_of
 from spherec.data.read.recognition import recognise_all
 from spherec.errors import DataError, EmptyFileError, UncutValuesWarning, UnreadValuesWarning
@@ -140,8 +140,7 @@ class Collector:
                 self._unread_value = find_value(rows.names, reading.roles.values())
             self._left_out += Counter({rows.without_items[1]: rows.without_items[0]})
             if rows.catalogue is not None:
-                catalogue = pl.DataFrame({"item": rows.catalogue})
-                catalogue.select(self._items.number(catalogue["item"]))
+                self._items.number(pl.Series(rows.catalogue))
                 self.keeps_items = True
             try:
                 self._add(rows.frame, reading)
@@ -183,7 +182,7 @@ class Collector:
         self._kept += frame.height
         if not frame.height:
             return
-        numbers = frame.select(self._users.number(frame["user"]), self._items.number(frame["item"]))  # both at once
+        numbers = frame.select(self._users.encode(frame["user"]), self._items.encode(frame["item"]))  # both at once
         values = self._numbers(frame, "value") if "value" in frame.columns else None
         times = self._times(frame, reading) if "time" in frame.columns else None
         roles = {"value", "time"} & set(frame.columns)
@@ -191,8 +190,7 @@ class Collector:
         if different := roles ^ self._roles:
             some = " and ".join(f"{role}s" for role in sorted(different))
             raise DataError(f"only some of the files have {some}; give files with the same columns")
-        users, items = (numbers[role].to_numpy().view(np.int32) for role in ("user", "item"))
-        self._append(Piece(users, items, values, times))
+        self._append(Piece(self._users.number(numbers["user"]), self._items.number(numbers["item"]), values, times))
 
     def _times(self, frame: pl.DataFrame, reading: Plan) -> NDArray[np.float64]:
         try:
@@ -235,34 +233,49 @@ class Collector:
 
 
 class _Ids:
-    """A column of ids, which are numbered as they come, by their texts."""
+    """A column of ids, which are numbered as they come: texts by polars, whole numbers in a sorted array."""
 
     def __init__(self, role: str) -> None:
         self._role = role
         self._categories = pl.Categories.random()
         self._holder = pl.Series(dtype=pl.Categorical(self._categories))  # polars forgets texts that nothing holds
+        self._integers = np.zeros(0, np.int64)  # (n,) distinct ones, sorted
+        self._numbers = np.zeros(0, np.int32)  # (n,) of each
         self._are_texts: bool | None = None
 
-    def number(self, ids: pl.Series) -> pl.Expr:
-        """Return the expression that makes numbers of a column; an error if others were of the other type."""
+    def encode(self, ids: pl.Series) -> pl.Expr:
+        """Return the expression that makes numbers of texts; a column of whole numbers stays as it is."""
         are_texts = ids.dtype == pl.String
         if self._are_texts not in (None, are_texts):
             raise DataError(f"{self._role} ids are numbers in some files and texts in others; make them the same")
         self._are_texts = are_texts
-        return pl.col(ids.name).cast(pl.String).cast(pl.Categorical(self._categories)).to_physical()
+        column = pl.col(ids.name)
+        return column.cast(pl.Categorical(self._categories)).to_physical() if are_texts else column
+
+    def number(self, ids: pl.Series) -> NDArray[np.int32]:
+        """Return the numbers (e,) of a column after `encode`."""
+        if self._are_texts:
+            return ids.to_numpy().view(np.int32)
+        distinct, places = np.unique(as_id_array(ids.to_numpy(), self._role), return_inverse=True)
+        if distinct.dtype != self._integers.dtype:
+            if np.any(distinct[:1] < 0) or np.any(self._integers[:1] < 0):
+                raise DataError(f"{self._role} ids go from below 0 to above 2**63; make them texts with str(…)")
+            distinct, self._integers = distinct.astype(np.uint64), self._integers.astype(np.uint64)
+        at, is_new = np.searchsorted(self._integers, distinct), ~np.isin(distinct, self._integers)
+        fresh = np.arange(len(self._numbers), len(self._numbers) + np.count_nonzero(is_new), dtype=np.int32)
+        self._integers = np.insert(self._integers, at[is_new], distinct[is_new])
+        self._numbers = np.insert(self._numbers, at[is_new], fresh)
+        return self._numbers[np.searchsorted(self._integers, distinct)][places]
 
     def sort(self, *, orders_numbers: bool) -> Catalogue:
         """Return all ids in their order; `orders_numbers`: whole numbers as texts come as 2 before 10."""
-        ids = texts = self._categories.to_series()
         if not self._are_texts:
-            ids = texts.cast(pl.Int64, strict=False)
-            ids = texts.cast(pl.UInt64, strict=False) if ids.has_nulls() else ids
-            if ids.has_nulls():
-                raise DataError(f"{self._role} ids go from below 0 to above 2**63; make them texts with str(…)")
-        are_numbers = orders_numbers and texts.str.contains(r"^[0-9]{1,18}$").all()
-        keys = pl.DataFrame({"first": texts.cast(pl.Int64) if are_numbers else ids, "second": texts})
-        order = keys.select(pl.arg_sort_by(["first", "second"][: 1 + are_numbers])).to_series().to_numpy()  # (n,)
-        return Catalogue(ids.to_numpy()[order], invert(order).astype(np.int32))
+            return Catalogue(self._integers, invert(self._numbers).astype(np.int32))
+        texts = self._categories.to_series()
+        order = texts.arg_sort().to_numpy()
+        if orders_numbers and texts.str.contains(r"^[0-9]{1,18}$").all():
+            order = np.lexsort((order.argsort(), texts.cast(pl.Int64).to_numpy()))  # 7 before 07
+        return Catalogue(texts.to_numpy()[order], invert(order).astype(np.int32))
 
 
 def _in_words(left_out: Counter[str]) -> str:
