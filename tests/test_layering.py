@@ -54,7 +54,7 @@ EXTRAS_IN = {
     "fastapi": ("serve/app.py", "serve/answers.py"),
     "starlette": ("serve/app.py", "serve/guard.py"),
     "pydantic": "serve/schema.py",
-    "prometheus_client": ("serve/app.py", "serve/metrics.py"),
+    "prometheus_client": "serve/metrics.py",
     "umap": "serve/item_map.py",
     "uvicorn": "serve/server.py",
 }

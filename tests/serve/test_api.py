@@ -1,6 +1,5 @@
 """The HTTP API: the lists of the model, and one sentence for every error."""
 
-import httpx
 import pytest
 
 from tests.serve.test_parity import pairs, rows
@@ -105,12 +104,3 @@ def test_the_description_of_the_api_needs_no_other_host(client):
     assert "POST /recommend" in page
     assert "http:" not in page
     assert "<script" not in page
-
-
-def test_a_filter_needs_a_table(model_file):
-    from spherec.serve import ServeOptions
-    from tests.serve.running import in_thread
-
-    with in_thread(ServeOptions(model_file, log_requests=False)) as address:
-        answer = httpx.post(f"{address}/recommend", json={"users": ["u1"], "filter": {"year": 1990}})
-    assert (answer.status_code, "--items" in answer.json()["error"]) == (422, True)

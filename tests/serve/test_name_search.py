@@ -36,20 +36,22 @@ def test_finds_what_begins_with_the_words(entries, query, k):
     assert found == expected[:k]
 
 
-def test_the_id_that_was_typed_comes_first():
-    search = NameSearch(["10", "1", "12"], ["one", "ten", "1 more"], np.array([9, 1, 8]))
-    assert search.find("1", 10).tolist() == [1, 0, 2]
-    assert search.find("ONE", 10).tolist() == [0]
+AB = (["AB", "ab", "Äb", "abc"], None, np.array([9, 1, 2, 8]))
+TEN = (["10", "1", "12"], ["one", "ten", "1 more"], np.array([9, 1, 8]))
 
 
-def test_the_id_with_the_case_that_was_typed_comes_first():
-    search = NameSearch(["AB", "ab", "Äb", "abc"], None, np.array([9, 1, 2, 8]))
-    assert search.find("ab", 10).tolist() == [1, 0, 2, 3]
-    assert search.find(" Äb ", 10).tolist() == [2, 0, 1, 3]
-    assert search.find("aB", 2).tolist() == [0, 1]
-    assert NameSearch([" b"], None, np.array([1])).find("b", 1).tolist() == [0], "spaces around an id do not count"
-
-
-@pytest.mark.parametrize("names", [None, []])
-def test_nothing_to_search(names):
-    assert NameSearch([], names, np.zeros(0, dtype=np.int64)).find("x", 3).tolist() == []
+@pytest.mark.parametrize(
+    ("entries", "query", "found"),
+    [
+        (TEN, "1", [1, 0, 2]),
+        (TEN, "ONE", [0]),
+        (AB, "ab", [1, 0, 2, 3]),  # as it was typed, then in another case, then those that begin so
+        (AB, " Äb ", [2, 0, 1, 3]),
+        (AB, "aB", [0, 1, 2, 3]),
+        (([" b"], None, np.array([1])), "b", [0]),
+        (([], None, np.zeros(0, dtype=np.int64)), "x", []),
+        (([], [], np.zeros(0, dtype=np.int64)), "x", []),
+    ],
+)
+def test_the_id_that_was_typed_comes_first(entries, query, found):
+    assert NameSearch(*entries).find(query, 10).tolist() == found

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, quote
-from spherec.export.index import IDS, write_index
+from spherec.errors import ArgumentError, check_choice, quote
+from spherec.export.index import IDS, write_usearch
 from spherec.export.npz import write_npz
 from spherec.export.parquet import write_parquet
 from spherec.export.pgvector import write_pgvector
@@ -27,7 +27,7 @@ __all__ = ["EXPORT_FORMATS", "ExportBlock", "ExportFormat", "ExportProgress", "E
 EXPORT_FORMATS = (
     ExportFormat("parquet", ".parquet", write_parquet),
     ExportFormat("npz", ".npz", write_npz),
-    ExportFormat("usearch", ".usearch", write_index, ids_suffix=IDS),
+    ExportFormat("usearch", ".usearch", write_usearch, ids_suffix=IDS),
     ExportFormat("pgvector", ".sql", write_pgvector),
 )
 """The built-in formats; names, endings and help texts come from here."""
@@ -56,8 +56,7 @@ def write(
     """
     chosen = find_format(path, format) if isinstance(format, str | None) else format
     vectors, data = getattr(model, "vectors", model), getattr(model, "data", None) if data is None else data
-    if what not in ("items", "users", "both"):
-        raise ArgumentError(f"what must be 'items', 'users' or 'both', got {quote(what)}")
+    check_choice("what", what, ("items", "users", "both"))
     if data is None or (vectors.n_users, vectors.n_items) != (data.n_users, data.n_items):
         ids = "no ids" if data is None else f"ids of {data.n_users:,} and {data.n_items:,}"
         raise ArgumentError(

@@ -15,7 +15,7 @@ IDS = ".ids.jsonl"
 """Ending of the file with the ids."""
 
 
-def write_index(path: Path, tables: Sequence[ExportTable], constraint: Constraint, progress: ExportProgress) -> None:
+def write_usearch(path: Path, tables: Sequence[ExportTable], constraint: Constraint, progress: ExportProgress) -> None:
     """Write the index, and the ids as a line of JSON each."""
     from spherec.ranking.usearch import UsearchRanker  # an extra
 
@@ -30,9 +30,9 @@ def write_index(path: Path, tables: Sequence[ExportTable], constraint: Constrain
         rows = torch.cat(list(vectors.user_blocks()))  # (U, D)
         vectors = DenseVectors(rows[:0], rows, constraint)  # as items
     index = UsearchRanker.build(vectors, progress=lambda done, _: progress.add(done - progress.done))
-    rows = (row for block in table.blocks() for row in zip(block.ids, block.names, strict=True))
+    named = (row for block in table.blocks() for row in zip(block.ids, block.names, strict=True))
     with atomic_write(ids) as out:
-        for key, (plain, name) in enumerate(rows):
+        for key, (plain, name) in enumerate(named):
             line = {"key": key, "id": plain} | ({} if name is None else {"name": name})
             out.write(json.dumps(line).encode() + b"\n")
         index.save(path)  # inside the block: if it fails, the old ids stay with the old index

@@ -11,11 +11,11 @@ from typing import Any, Unpack
 import torch
 
 from spherec.data.ids import Ids, list_ids
-from spherec.errors import ArgumentError, quote
+from spherec.errors import ArgumentError, quote, refuse_unknown
 from spherec.ranking.index_file import IndexFiles
 from spherec.recommender import CML
 from spherec.recommender.results import answer_in_blocks, to_table
-from spherec.recommender.trained_model import ListOptions, refuse_unknown
+from spherec.recommender.trained_model import ListOptions
 
 
 class Lists:

@@ -1,7 +1,14 @@
 """Serve a model over HTTP: JSON in, JSON out, and a page to look at it."""
 
-from spherec.serve.app import create_app
-from spherec.serve.options import ServeOptions
-from spherec.serve.server import serve
+from spherec.errors import MissingPackageError
+
+try:
+    from spherec.serve.app import create_app
+    from spherec.serve.options import ServeOptions
+    from spherec.serve.server import serve
+except ModuleNotFoundError as error:
+    raise MissingPackageError(
+        "spherec serve needs fastapi, prometheus_client and uvicorn; install them with: pip install 'spherec[serve]'"
+    ) from error
 
 __all__ = ["ServeOptions", "create_app", "serve"]

@@ -24,11 +24,11 @@ _NOTHING = np.zeros(0, dtype=np.int64)
 
 Count = Annotated[int, Parameter(ge=1, description="Length of the list.")]
 Offset = Annotated[int, Parameter(ge=0, description="Items to skip at the top of the list.")]
-Dial = Annotated[float | None, Parameter(description="As in POST /recommend.", allow_inf_nan=False)]
+Mainstream = Annotated[float | None, Parameter(description="As in POST /recommend.", allow_inf_nan=False)]
 Reasons = Annotated[int, Parameter(ge=0, le=schema.MOST_REASONS, description="Reasons for each item.")]
 ExcludeSeen = Annotated[bool, Parameter(description="Leave out the items that the user has.")]
 Typed = Annotated[str, Parameter(max_length=1000, description="The beginning of an id, or of words of a name.")]
-Kind = Annotated[Literal["all", "items", "users"], Parameter(description="What to look for.")]
+SearchKind = Annotated[Literal["all", "items", "users"], Parameter(description="What to look for.")]
 
 
 def route(method: str, path: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -83,7 +83,7 @@ class Answers:
         user: str,
         k: Count = 10,
         offset: Offset = 0,
-        mainstream: Dial = None,
+        mainstream: Mainstream = None,
         explain: Reasons = 0,
         exclude_seen: ExcludeSeen = True,
     ) -> schema.UserAnswer:
@@ -135,7 +135,7 @@ class Answers:
         return {"model": served.checksum, "scores": scores.tolist()}
 
     @route("GET", "/search")
-    def search(self, q: Typed = "", k: Count = 10, kind: Kind = "all") -> schema.SearchAnswer:
+    def search(self, q: Typed = "", k: Count = 10, kind: SearchKind = "all") -> schema.SearchAnswer:
         """Items by name or id, and users by id; with an empty query the most popular ones."""
         served = self._service.served
         self._check_lists(1, k)
@@ -183,6 +183,7 @@ class Answers:
         served, options = self._service.served, self._options
         model = served.model
         has_reach = model.vectors.reach is not None
+        limits = {name: getattr(options, f"max_{name}") for name in ("k", "lists", "items", "ids")}
         return {
             "model": served.checksum,
             "file": options.model.name,
@@ -197,13 +198,7 @@ class Answers:
             "index": options.index is not None,
             "columns": served.table.distinct,
             "loaded": served.loaded.isoformat(timespec="seconds"),
-            "limits": {
-                "k": options.max_k,
-                "lists": options.max_lists,
-                "items": options.max_items,
-                "ids": options.max_ids,
-                "body_bytes": options.max_body,
-            },
+            "limits": {**limits, "body_bytes": options.max_body},
         }
 
     @route("GET", "/map")

@@ -13,26 +13,21 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from fastapi import Depends, FastAPI, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
 from spherec._version import __version__
-from spherec.errors import ArgumentError, MissingPackageError, SpherecError, UnknownIdError, quote
-from spherec.serve.options import INSTALL, ServeOptions
-
-try:
-    import prometheus_client  # noqa: F401
-    from fastapi import Depends, FastAPI, Request, Response
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import FileResponse, JSONResponse
-    from starlette.exceptions import HTTPException
-    from starlette.staticfiles import StaticFiles
-
-    from spherec.serve import schema
-    from spherec.serve.answers import Answers
-    from spherec.serve.batcher import BusyError
-    from spherec.serve.guard import RequestGuard
-    from spherec.serve.served_model import ServedModel
-    from spherec.serve.service import Service
-except ModuleNotFoundError as error:
-    raise MissingPackageError(INSTALL) from error
+from spherec.errors import ArgumentError, SpherecError, UnknownIdError, quote
+from spherec.serve import schema
+from spherec.serve.answers import Answers
+from spherec.serve.batcher import BusyError
+from spherec.serve.guard import RequestGuard
+from spherec.serve.options import ServeOptions
+from spherec.serve.served_model import ServedModel
+from spherec.serve.service import Service
 
 PAGE = Path(__file__).parent / "page"
 _POLICY = "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; frame-ancestors 'none'"
@@ -141,7 +136,7 @@ def _add_pages(app: FastAPI, service: Service) -> None:
 
     @app.get("/health/ready", operation_id="ready", responses={503: _ERRORS[503]})
     async def ready() -> schema.Health:
-        """Tell that requests are answered: a model is loaded, and the server is not stopping."""
+        """Tell that requests are answered, and that the server is not stopping."""
         service.check_ready()
         return {"status": "ok"}
 

@@ -19,7 +19,7 @@ _BATCH = 64  # most lists ranked together
 
 
 class BusyError(SpherecError, RuntimeError):
-    """The queue is full, or the server is stopping."""
+    """There is no room for a request now, or the server is stopping."""
 
 
 class _Job(NamedTuple):
@@ -53,10 +53,7 @@ class Batcher:
         with self._lock:
             if self._waiting + len(queries) > self._queue:
                 raise BusyError(f"{self._waiting} lists are waiting, which is all there is room for; ask again later")
-            try:
-                self._thread.submit(self._work)
-            except RuntimeError:  # it is closed
-                raise BusyError("the server is stopping; ask again in a second") from None
+            self._thread.submit(self._work)
             self._jobs.append(job)
             self._count(len(queries))
         return asyncio.wrap_future(job.answer)

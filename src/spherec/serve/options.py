@@ -7,9 +7,6 @@ from pathlib import Path
 from spherec.data.input_files import read_text_file
 from spherec.errors import ArgumentError, check_number
 
-INSTALL = "spherec serve needs fastapi, prometheus_client and uvicorn; install them with: pip install 'spherec[serve]'"
-"""Message where a package is missing."""
-
 _SHORTEST_KEY = 16  # characters
 
 

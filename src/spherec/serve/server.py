@@ -15,19 +15,16 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.supervisors import Multiprocess
+
 from spherec.artifact import Artifact
-from spherec.errors import ArgumentError, MissingPackageError, SpherecError
+from spherec.errors import ArgumentError, SpherecError
 from spherec.serve.app import create_app
 from spherec.serve.metrics import SHARED_FOLDER
-from spherec.serve.options import INSTALL, ServeOptions
+from spherec.serve.options import ServeOptions
 from spherec.serve.served_model import ServedModel
-
-try:
-    import uvicorn
-    from uvicorn.protocols.http.h11_impl import H11Protocol
-    from uvicorn.supervisors import Multiprocess
-except ImportError as error:
-    raise MissingPackageError(INSTALL) from error
 
 _MOST_FILES = 1 << 16  # open files that count
 _KEEP_ALIVE = 10  # seconds that a connection stays open between two requests
@@ -47,7 +44,7 @@ def serve(options: ServeOptions, *, announce: Callable[[str], None] = lambda _: 
     served = None if options.workers > 1 else ServedModel.load(options)
     if served is None:
         Artifact.load(options.model, mmap=True)  # what is wrong with the file is said here, once
-    with _listen(options) as listener, _ignored(signal.SIGTERM, signal.SIGINT):
+    with _listen(options) as listener, _ignore(signal.SIGTERM, signal.SIGINT):
         host, port = listener.getsockname()[:2]
         is_local = ipaddress.ip_address(host).is_loopback
         config = configure(partial(create_app, options, served, is_local=is_local), workers=options.workers)
@@ -152,7 +149,7 @@ def _listen(options: ServeOptions) -> socket.socket:
 
 
 @contextmanager
-def _ignored(*signals: signal.Signals) -> Iterator[None]:
+def _ignore(*signals: signal.Signals) -> Iterator[None]:
     """Let the process live when uvicorn, having ended in good order, sends it the signal once more."""
     handlers = [signal.signal(number, lambda *_: None) for number in signals]
     try:

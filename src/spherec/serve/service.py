@@ -30,13 +30,15 @@ class Service:
     A request reads the current model once. So its answer comes from one version, whatever happens meanwhile.
     """
 
+    served: ServedModel
+    "The current version."
+
     def __init__(self, options: ServeOptions, served: ServedModel | None) -> None:
         self.options = options
         self.metrics = Metrics()
         threads = options.threads or max((os.cpu_count() or 1) // options.workers - 1, 1)
         self.batcher = Batcher(threads, options.queue, self.metrics)
         self.is_stopping = False
-        self._served: ServedModel | None = None
         self._stamp: Stamp = ()
         if served is not None:
             self._put(served)
@@ -46,7 +48,7 @@ class Service:
     async def start(self) -> None:
         """Load the model, and begin to answer; at SIGTERM go on for a moment, and say that the end is near."""
         forget_dead_workers()
-        if self._served is None:
+        if not hasattr(self, "served"):
             await self.refresh()
         if self.options.watch_seconds > 0:
             self._watcher = asyncio.create_task(self._watch())
@@ -59,18 +61,10 @@ class Service:
             self._watcher.cancel()
         await asyncio.to_thread(self.batcher.close)
 
-    @property
-    def served(self) -> ServedModel:
-        """The current version of the model."""
-        if self._served is None:
-            raise BusyError("the model is not loaded yet; ask again in a second")
-        return self._served
-
     def check_ready(self) -> None:
-        """Raise a `BusyError` unless a model is loaded, and the server is not stopping."""
+        """Raise a `BusyError` if the server is stopping."""
         if self.is_stopping:
             raise BusyError("the server is stopping")
-        assert self.served
 
     async def refresh(self) -> bool:
         """Load the files anew if they were replaced, and put the new version in place; return whether there is one.
@@ -129,9 +123,9 @@ class Service:
 
     def _put(self, served: ServedModel) -> None:
         """Answer from a version from now on."""
-        if self._served is not None:
-            self.metrics.model.labels(self._served.checksum).set(0)
-        self._served, self._stamp = served, served.stamp
+        if hasattr(self, "served"):
+            self.metrics.model.labels(self.served.checksum).set(0)
+        self.served, self._stamp = served, served.stamp
         self.metrics.model.labels(served.checksum).set(1)
 
     async def _watch(self) -> None:
