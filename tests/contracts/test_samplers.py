@@ -147,3 +147,19 @@ def test_the_global_generator_and_what_comes_in_stay_as_they_are(config):
     sampler.sample(users, positives, at, generator())
     assert all(torch.equal(one, other) for one, other in zip(given, before, strict=True))
     assert torch.equal(torch.get_rng_state(), state)
+
+
+@pytest.mark.parametrize("device", [pytest.param(torch.device("cuda"), marks=GPU)], ids=str)
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode")
+@each_sampler
+def test_on_a_gpu_nothing_waits_for_the_device(config, device):
+    train = interactions(WIDE)
+    at, users = space(train, dim=5).to(device), torch.arange(80, device=device)
+    sampler, stream = config.build(train, device, initial_items=at.item_table), generator(device=device)
+    sampler.sample(users, users * 0, at, stream)
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        sampler.sample(users, users * 0, at, stream)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")

@@ -33,8 +33,8 @@ QUARTERS = st.integers(-8, 8).map(lambda n: n / 4)  # sums and products of these
 
 @st.composite
 def cases(draw):
-    """Vectors with many ties, λ for each query, what each may not get, and what nobody may."""
-    n_users, n_items, parts = draw(st.integers(1, 5)), draw(st.integers(1, 9)), draw(st.sampled_from([1, 2, 4]))
+    """Vectors with many ties, λ for each query, what each may not get, and what nobody may; some without reach."""
+    n_users, n_items, parts = draw(st.integers(1, 5)), draw(st.integers(1, 9)), draw(st.sampled_from([0, 1, 2, 4]))
 
     def rows(count, width, numbers):
         return draw(st.lists(st.lists(numbers, min_size=width, max_size=width), min_size=count, max_size=count))
@@ -44,7 +44,7 @@ def cases(draw):
         torch.tensor(users, dtype=torch.float32),
         torch.tensor(items, dtype=torch.float32),
         draw(st.sampled_from(["sphere", "ball"])),
-        torch.tensor(rows(n_items, parts, QUARTERS)),
+        torch.tensor(rows(n_items, parts, QUARTERS)) if parts else None,
         draw(QUARTERS),
     )
     dial = draw(st.none() | QUARTERS | st.lists(QUARTERS, min_size=n_users, max_size=n_users).map(np.array))
@@ -69,7 +69,8 @@ def test_exact_ranking_with_reach_is_that_of_plain_loops(case, scores, items, mo
     closed = () if exclude is None else exclude.tolist()
     for row, place in enumerate(places):
         listed = [item for item in allowed if item not in closed and not own[row, item]]
-        tables = vectors.item_table.tolist(), vectors.item_reach.tolist()
+        reach = torch.zeros(vectors.n_items, 1) if vectors.item_reach is None else vectors.item_reach
+        tables = vectors.item_table.tolist(), reach.tolist()
         expected = best_with_reach(queries[row].tolist(), *tables, place, listed, k, ball=vectors.constraint == "ball")
         missing = k - len(expected)
         for found in (by_user, by_vector):

@@ -6,13 +6,10 @@ from operator import mul
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker
 from spherec.ranking.exact import _choose_columns
-from tests.oracles import dot, nearest, squared_distance
 from tests.sampling.checks import directions, interactions, random_rows, unit
 
 
@@ -20,26 +17,6 @@ def ranked(users, items, k, *, own=None, constraint="sphere", of=None):
     vectors = DenseVectors(torch.as_tensor(users).float(), torch.as_tensor(items).float(), constraint)
     of = np.arange(len(users)) if of is None else np.array(of)
     return ExactRanker(vectors).top(of, k, without=None if own is None else interactions(own))
-
-
-def check(users, items, k, *, own=None, constraint="sphere", of=None):
-    """Compare lists and scores with the oracle's."""
-    users, items = (torch.as_tensor(table).double().tolist() for table in (users, items))
-    of = range(len(users)) if of is None else of
-    result = ranked(users, items, k, own=own, constraint=constraint, of=of)
-    assert result.items.shape == result.scores.shape == (len(of), k)
-    assert (result.items.dtype, result.scores.dtype) == (np.int64, np.float32)
-    for user, found, scores in zip(of, result.items.tolist(), result.scores.tolist(), strict=True):
-        excluded = set() if own is None else set(np.flatnonzero(own[user]).tolist())
-        expected = nearest(users[user], items, excluded, k)
-        missing = k - len(expected)
-        assert found == [item for item, _ in expected] + [-1] * missing
-        assert scores[len(expected) :] == [-np.inf] * missing
-        assert scores == sorted(scores, reverse=True)
-        for score, (item, distance) in zip(scores, expected, strict=False):
-            on_top = 0 if constraint == "ball" else squared_distance(items[item], [0] * len(items[item])) / 2
-            half = dot(users[user], users[user]) / 2
-            assert score == pytest.approx(half - distance / 2 + on_top, abs=1e-5)
 
 
 SIZES = [(1, 1024, 1 << 17), (7, 5, 1 << 17), (64, 1024, 1 << 17), (1 << 24, 7, 1 << 17), (1 << 24, 3, 7), (20, 9, 1)]
@@ -52,43 +29,6 @@ def block(request, monkeypatch):
     for name, value in (("_SCORES", scores), ("_COLUMNS", columns), ("_FEW_QUERIES", 2)):
         monkeypatch.setattr(f"spherec.ranking.exact.{name}", value)
     monkeypatch.setattr("spherec.geometry._BLOCK", items)
-
-
-@pytest.mark.parametrize("constraint", ["sphere", "ball"])
-@pytest.mark.parametrize("k", [1, 5, 40, 43])
-def test_vectors_are_ranked_by_distance(k, constraint, block):
-    lengths = torch.linspace(0.1, 1, 40)[:, None] if constraint == "ball" else 1
-    check(directions(20, 8), directions(40, 8, 1) * lengths, k, own=random_rows(20, 40, 0.3), constraint=constraint)
-
-
-@st.composite
-def cases(draw, rows):
-    """Users and items from few possible rows, so that most distances come more than once, and what users own."""
-    users = draw(st.lists(rows, min_size=1, max_size=5))
-    items = draw(st.lists(rows, min_size=1, max_size=9))
-    own = draw(
-        st.lists(
-            st.lists(st.booleans(), min_size=len(items), max_size=len(items)), min_size=len(users), max_size=len(users)
-        )
-    )
-    of = draw(st.lists(st.integers(0, len(users) - 1), min_size=1, max_size=6))
-    return users, items, draw(st.integers(1, 11)), np.array(own, dtype=int), of
-
-
-AXES = st.sampled_from([row for axis in torch.eye(3).tolist() for row in (axis, [-value for value in axis])])
-GRID = st.lists(st.integers(-2, 2), min_size=2, max_size=2)
-
-
-@given(cases(AXES))
-def test_ties_on_the_sphere(case):
-    users, items, k, own, of = case
-    check(users, items, k, own=own, of=of)
-
-
-@given(cases(GRID))
-def test_ties_off_the_sphere(case):
-    users, items, k, own, of = case
-    check(users, items, k, own=own, of=of, constraint="ball")
 
 
 @pytest.mark.parametrize("n_items", [1023, 1024, 1025, 4097, 9999])
@@ -157,20 +97,6 @@ def test_factors_that_torch_shortens_do_not_change_lists(precision, bits, spread
     found = ranked(users, items, 5)
     assert found.items.tolist() == expected.items.tolist()
     assert found.scores.tobytes() == expected.scores.tobytes()
-
-
-@pytest.mark.parametrize("share", [0.02, 0.1, 0.6])
-def test_an_allow_list_of_any_length_gives_the_lists_of_closed_items(share, block):
-    users, items = directions(9, 8), close_items(200, 8)
-    only = np.flatnonzero(np.random.default_rng(0).random(200) < share)
-    own = random_rows(9, 200, 0.3)
-    ranker = ExactRanker(DenseVectors(users, items))
-    result = ranker.top(np.arange(9), 7, without=interactions(own), only=only[::-1], exclude=only[:2])
-    for user in range(9):
-        closed = set(range(200)) - set(only[2:].tolist()) | set(np.flatnonzero(own[user]).tolist())
-        expected = ranker.top_of(users[user : user + 1].numpy(), 7, without=[np.array(sorted(closed))])
-        assert result.items[user].tolist() == expected.items[0].tolist()
-        assert result.scores[user].tobytes() == expected.scores[0].tobytes()
 
 
 @pytest.mark.parametrize("n", [1, 3, 20])

@@ -1,6 +1,6 @@
 """Evaluate recommendations: one way for all models, every user counted once."""
 
-from spherec.evaluation.evaluator import ColdScores, ItemLister, evaluate, evaluate_cold
+from spherec.evaluation.evaluator import ColdScores, EvaluationOptions, ItemLister, evaluate, evaluate_cold
 from spherec.evaluation.foreign import GivenLists
 from spherec.evaluation.metrics import METRICS, FormulaMetric, Metric, RankedLists
 from spherec.evaluation.scores import Difference, PerUser, Scores, difference, paired
@@ -10,6 +10,7 @@ __all__ = [
     "METRICS",
     "ColdScores",
     "Difference",
+    "EvaluationOptions",
     "FormulaMetric",
     "GivenLists",
     "ItemLister",

@@ -222,8 +222,7 @@ class CML(TrainedModel):
 
         Args:
             data: New interactions, as in `fit`.
-            validation: Share of the new pairs that is held out, because no vector has seen those. Default: 0; if
-                `epochs` is given, as in `fit`.
+            validation: Share of the new pairs that is held out. Default: 0; if `epochs` is given, as in `fit`.
             epochs: Largest number of epochs. Default: as many as the new pairs need, from 3 for a handful to those of
                 the first run; if `validation` is given, those of the first run.
             progress: As in `fit`.
