@@ -137,20 +137,6 @@ def test_an_epoch_without_a_metric_comes_back(tmp_path):
 # --- What is no model ------------------------------------------------------------------------------------------------
 
 
-def test_data_are_no_model_and_a_model_is_no_data(saved, tmp_path):
-    DATA.save(tmp_path / "data.npz")
-    with pytest.raises(DataError, match="holds 'spherec-interactions', not 'spherec-model'"):
-        Artifact.load(tmp_path / "data.npz")
-    with pytest.raises(DataError, match="holds 'spherec-model', not 'spherec-interactions'"):
-        Interactions.load(saved)
-
-
-@pytest.mark.parametrize("path", ["no-such.spherec", "."])
-def test_what_is_not_there_is_an_error(tmp_path, path):
-    with pytest.raises(DataError, match="cannot read"):
-        Artifact.load(tmp_path / path)
-
-
 ARRAYS = {
     "vectors missing": {"user_vectors": None},
     "too few users": {"indptr": np.zeros(3, np.int64)},

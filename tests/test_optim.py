@@ -223,18 +223,6 @@ def test_sums_of_many_gradients_are_the_same_bit_by_bit_at_every_run():
         assert_same_state(ours.state(), runs[0].state())
 
 
-def test_a_copy_of_the_state_goes_on_bit_by_bit_the_same():
-    ours = trained(table_of(60, 8))
-    other = DenseAdam(torch.zeros(60, 8), Adam(1e-2))
-    for name, tensor in ours.state().items():
-        other.state()[name].copy_(tensor)
-    for index, gradient in batches(60, 8, MIXED, steps=50, seed=2):
-        ours.step(index, gradient)
-        other.step(index, gradient)
-    assert torch.equal(ours.everything(), other.everything())
-    assert_same_state(ours.state(), other.state())
-
-
 def test_in_the_ball_no_row_is_longer_than_1_when_read_or_moved():
     ours = DenseAdam(3 * table_of(60, 8), Adam(learning_rate=0.1), constraint="ball")
     for _ in range(5):

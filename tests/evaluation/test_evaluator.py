@@ -1,6 +1,5 @@
 """From a model, or the lists of any other, to scores: who counts, what is listed, and what never leaks."""
 
-import math
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -78,26 +77,6 @@ def same(ones, others):
         np.array_equal(ones.per_user[name], others.per_user[name], equal_nan=True)
         for name in (*OF_HITS, *OF_POPULARITY)
     )
-
-
-def test_the_planted_model_by_hand():
-    scores = evaluate(PLANTED, interactions(TRAIN), interactions(TEST), k=3)
-    assert scores.summary() == pytest.approx(
-        {
-            "map": (1 / 2 + 0) / 2,
-            "ndcg": 1 / (1 + 1 / math.log2(3)) / 2,
-            "recall": (1 / 2 + 0) / 2,
-            "precision": (1 / 3 + 0) / 2,
-            "hit_rate": 1 / 2,
-            "mrr": 1 / 2,
-            "mmr": (1 + 0) / 2,  # medians of 2 0 1 and of 0 0 2
-            "popularity": (1 + 2 / 3) / 2,
-            "coverage": 4 / 6,
-            "gini": 16 / 36,  # 0 0 1 1 2 2 times: (-1·1 + 1·1 + 3·2 + 5·2) / (6·6)
-        }
-    )
-    assert (scores.k, scores.users_without) == (3, 2)
-    assert scores.per_user.users.tolist() == [0, 1]
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])

@@ -48,11 +48,6 @@ def test_unknown_items_keep_their_rank_as_misses():
     assert scores.per_user.mrr[0] == 0.5
 
 
-def test_lists_without_ranks_are_refused():
-    with pytest.raises(DataError, match="no column of ranks"):
-        GivenLists.from_events(Events.from_columns(["ann"], ["a"]), TRAIN)
-
-
 @given(st.data())
 def test_lists_are_scored_as_the_oracle_does(data):
     items = st.lists(st.sampled_from([*ITEMS, "new", "newer"]), unique=True, max_size=6)

@@ -147,15 +147,6 @@ def test_every_byte_counts(path, vectors):
             UsearchRanker.load(path, vectors)
 
 
-def test_what_is_not_an_index_of_spherec_is_refused(tmp_path, vectors):
-    index = Index(ndim=16)
-    index.add(np.arange(3000), vectors.item_table.numpy())
-    index.save(tmp_path / "x.usearch")
-    for name in ("x.usearch", "no-such.usearch", "."):
-        with pytest.raises(DataError, match=name):
-            UsearchRanker.load(tmp_path / name, vectors)
-
-
 @pytest.mark.parametrize("is_loaded", [False, True], ids=["built", "loaded"])
 def test_a_graph_is_extended_while_another_thread_searches(path, ranker, vectors, is_loaded):
     old = UsearchRanker.load(path, vectors) if is_loaded else ranker.with_vectors(vectors)

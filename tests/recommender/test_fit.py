@@ -83,13 +83,6 @@ def test_if_nothing_is_said_a_schedule_learns_from_everything():
         assert model.history.epochs[0].pairs == len(DATA)
 
 
-def test_settings_are_those_of_training():
-    model = CML(dim=16, loss=spherec.Softmin(0.2), sampler=spherec.Uniform(9, shared=True), seed=3, device="cpu")
-    assert model.config == Training(dim=16, loss=spherec.Softmin(0.2), sampler=spherec.Uniform(9, shared=True), seed=3)
-    assert CML(device="cpu").config == Training()
-    assert CML.preset("fast", dim=16, device="cpu").config.batch_size == 512
-
-
 def test_every_field_of_training_is_a_parameter_with_its_default_and_documented():
     parameters = inspect.signature(CML).parameters
     assert list(parameters) == ["device", *(field.name for field in fields(Training))]

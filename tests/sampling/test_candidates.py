@@ -1,14 +1,10 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spherec import rng
 from spherec.kernels.cpu import negatives
-from spherec.kernels.cpu.negatives import keep_first_distinct
 from spherec.kernels.reference import Backend
-from spherec.kernels.reference.negatives import first_distinct
 from spherec.sampling import TwoStage, two_stage
 from spherec.sampling.draw import popularity_weights
 from tests.kernels import using
@@ -102,15 +98,3 @@ def test_plain_torch_draws_the_same_candidates(count, replacement):
     for one, other in zip(drawn(ours, times=50), drawn(theirs, times=50), strict=True):
         assert torch.equal(one.items, other.items)
         assert torch.equal(one.multiplicity, other.multiplicity)
-
-
-@given(st.lists(st.integers(0, 9), min_size=1, max_size=40), st.integers(1, 12))
-def test_one_pass_finds_the_same_distinct_items_as_sorting(items, count):
-    items = torch.tensor(items)
-    seen = np.zeros(10, np.bool_)
-    for _ in range(2):  # the scratch is left as it was
-        found, multiplicity = torch.zeros(count, dtype=torch.int64), torch.zeros(count)
-        keep_first_distinct(items.numpy(), seen, found.numpy(), multiplicity.numpy())
-        expected = first_distinct(items, count)
-        assert torch.equal(found, expected.items)
-        assert torch.equal(multiplicity, expected.multiplicity)

@@ -120,18 +120,14 @@ class ModelState:
 
     def _check(self, queries: Sequence[Query]) -> list[Query]:
         """Return queries without defaults, whose filters are ascending and have no item twice."""
-        checked: dict[int, Indices | None] = {id(None): None}  # filters by `id`: many queries share one
-
-        def check(items: Indices | None, name: str) -> Indices | None:
-            if id(items) not in checked:
-                checked[id(items)] = self._distinct(items, name)
-            return checked[id(items)]
-
+        filters = {id(query.only): (query.only, "only") for query in queries}  # by `id`: many queries share one
+        filters |= {id(query.exclude): (query.exclude, "exclude") for query in queries}
+        checked = {at: None if given[0] is None else self._distinct(*given) for at, given in filters.items()}
         return [
             query._replace(
                 k=min(check_count("k", query.k), self.data.n_items),
-                only=check(query.only, "only"),
-                exclude=check(query.exclude, "exclude"),
+                only=checked[id(query.only)],
+                exclude=checked[id(query.exclude)],
                 mainstream=self.check_dial(query.mainstream) if query.item is None else 0.0,
             )
             for query in queries
