@@ -192,7 +192,7 @@ def test_vectors_that_are_no_numbers_are_refused(tmp_path, index, value):
         lambda: model.save(tmp_path / "m.spherec"),
         lambda: spherec.export.write(tmp_path / "m.npz", model.vectors, DATA),
     ):
-        with pytest.raises(spherec.SpherecError, match="NaN or infinity|the loss is (nan|inf)"):
+        with pytest.raises(spherec.SpherecError, match=r"NaN or infinity|the loss is (nan|inf)"):
             ask()
     with pytest.raises(ArgumentError, match="item vectors must be finite, got NaN or infinity in row 5"):
         model.save(tmp_path / "m.spherec")
