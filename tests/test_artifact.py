@@ -153,14 +153,12 @@ REACH = {
     "an infinite reach": {"item_reach": np.full((4, 2), np.inf, np.float32)},
 }
 REACH_CONFIGS = {"reach in the ball": {"constraint": "ball"}, "a dial beyond its end": {"mainstream": 1e9}}
-EPOCH = EpochRecord(1, 9, 0.5, 0.5, 0.5, 0.0, 18.0).__dict__
 MANIFESTS = {
     "no config": {"config": None},
     "an unknown setting": {"config": {"dims": 4}},
     "an unknown kind": {"config": {"sampler": {"kind": "os.system"}}},
     "other dimensions": {"config": {"dim": 8}},
     "a history of words": {"history": ["good"]},
-    "a history of texts": {"history": [EPOCH | {"loss": "low"}]},
     "a law beyond numbers": {"config": {"dim": 4, "sampler": {"kind": "Popularity", "beta": 1e308}}},
 }
 
