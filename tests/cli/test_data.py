@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from spherec import Interactions, datasets, splits
-from spherec.distributed.partitions import PartitionedInteractions
 from tests.cli.conftest import COLUMNS
 
 
@@ -45,15 +44,6 @@ def test_prepare_says_how_many_items_of_partitions_have_a_name(spherec, ratings,
         assert "1 of 3 items have a name in" in text
 
 
-def test_partitions_keep_weights(spherec, ratings, tmp_path):
-    given = ("data", "prepare", ratings, *COLUMNS, "--weigh")
-    assert spherec(*given, "--partitions", 2, "-o", tmp_path / "p").code == 0
-    assert spherec(*given, "-o", tmp_path / "d.npz").code == 0
-    data = Interactions.load(tmp_path / "d.npz")
-    assert data.weights is not None
-    assert PartitionedInteractions.open(tmp_path / "p").read() == data
-
-
 def test_prepare_says_all_of_it_in_json(spherec, ratings, tmp_path):
     done = spherec("data", "prepare", ratings, *COLUMNS, "--min-value", 4, "-o", tmp_path / "out.npz", "--json")
     told = json.loads(done.out)
@@ -69,18 +59,6 @@ def test_values_that_nobody_asked_for_are_told_once(spherec, ratings, tmp_path):
         assert len([line for line in told if "repeat" in line]) == (command[0] != "prepare")
     for options in (COLUMNS, (*COLUMNS, "--min-value", 4)):
         assert "'stars'" not in spherec("data", "stats", ratings, *options, "--json").err
-
-
-def test_prepare_adds_names(spherec, ratings, tmp_path):
-    names = tmp_path / "names.tsv"
-    names.write_text('sku\ttitle\na\tThe "A"\nc\tSea\n')
-    output = tmp_path / "out.npz"
-    done = spherec(
-        *("data", "prepare", ratings, *COLUMNS, "-o", output),
-        *("--names", names, "--names-id-column", "sku", "--names-column", "title"),
-    )
-    assert "2 of 3 items have a name" in done.err
-    assert Interactions.load(output).item_names == ('The "A"', None, "Sea")
 
 
 def test_prepared_files_can_be_cut_again(spherec, ratings, tmp_path):
@@ -101,13 +79,6 @@ def test_stats_of_the_embedded_set_stand_beside_the_paper(spherec):
     assert told["paper"] == {"users": 3593, "items": 127339, "pairs": 240020, "density_percent": 0.052}
 
 
-def test_a_cut_of_the_embedded_set_is_no_longer_the_papers(spherec, tmp_path):
-    told = json.loads(
-        spherec("data", "prepare", "book-crossing", "--min-per-item", 2, "-o", tmp_path / "x.npz", "--json").out
-    )
-    assert "paper" not in told
-
-
 def test_the_papers_cut_goes_by_its_name(spherec, tmp_path):
     plays = tmp_path / "train_triplets.txt"
     plays.write_text("".join(f"u{user}\ts{song}\t{5 if song else 1}\n" for user in range(5) for song in range(23)))
@@ -125,11 +96,6 @@ def test_head_shows_raw_events_in_their_order(spherec, ratings):
     assert second["item"] == "b"
     assert "ann" in spherec("data", "prepare", ratings, *COLUMNS, "--head", 9).out
     assert spherec("data", "prepare", ratings, *COLUMNS, "--head", 9, "--min-per-user", 2).code == 2
-
-
-def test_head_of_prepared_data_shows_names(spherec):
-    (record,) = json.loads(spherec("data", "prepare", "book-crossing", "--head", 1, "--json").out)
-    assert set(record) == {"user", "item", "name"}
 
 
 @pytest.mark.parametrize(
@@ -176,20 +142,6 @@ def test_split_into_folds(spherec, tmp_path):
     assert parts[0].item_names == datasets.book_crossing().item_names
 
 
-def test_split_as_given_shares_indices(spherec, tmp_path):
-    for name, text in (("train.txt", "0 1 2\n1 2\n"), ("test.txt", "0 5\n2 1\n")):
-        (tmp_path / name).write_text(text)
-    folder = tmp_path / "parts"
-    done = spherec(
-        *("data", "split", tmp_path / "train.txt", "--format", "adjacency", "--by", "given"),
-        *("--test", tmp_path / "test.txt", "-o", folder),
-    )
-    assert done.code == 0, done.err
-    train, test = (Interactions.load(folder / f"{role}.npz") for role in ("train", "test"))
-    assert train.user_ids == test.user_ids
-    assert list(train.item_ids) == ["1", "2", "5"]
-
-
 ODD = ["hello [live]", "[red]rose[/red]", "c[/b]", ":smile:"]
 
 
@@ -216,22 +168,6 @@ def test_progress_is_shown_on_a_terminal(spherec, tmp_path, monkeypatch):
     assert json.loads(done.out)["pairs"] == 1
 
 
-def test_parts_of_a_split_say_what_they_are(spherec, tmp_path):
-    folder = tmp_path / "folds"
-    spherec("data", "split", "book-crossing", "-o", folder, "--seed", 3)
-    steps = json.loads(spherec("data", "stats", folder / "fold-2" / "test.npz", "--json").out)["steps"]
-    assert steps[-1]["name"] == "test part of split: fold 2 of 4, seed 3"
-    assert steps[-1]["pairs"] == 60_005
-
-
-def test_names_of_book_crossing_need_no_columns(spherec, tmp_path):
-    ratings, books = tmp_path / "ratings.csv", tmp_path / "books.csv"
-    ratings.write_text('"User-ID";"ISBN";"Book-Rating"\n"1";"x";"5"\n')
-    books.write_text('"ISBN";"Book-Title";"Book-Author"\n"x";"T";"A"\n')
-    spherec("data", "prepare", ratings, "--format", "book-crossing", "--names", books, "-o", tmp_path / "b.npz")
-    assert Interactions.load(tmp_path / "b.npz").item_names == ("T — A",)
-
-
 def test_a_table_of_names_has_options_of_its_own(spherec, tmp_path):
     (tmp_path / "u.data").write_text("1\t7\t5\t881250949\n2\t8\t4\t881250949\n")
     (tmp_path / "names").write_bytes("7~é\n8~b\n".encode("latin-1"))
@@ -244,14 +180,6 @@ def test_a_table_of_names_has_options_of_its_own(spherec, tmp_path):
     done = spherec("data", "prepare", tmp_path / "u.data", "-o", tmp_path / "b.npz", "--names-header", "id,name")
     assert done.code == 2
     assert "--names-header need --names" in done.err
-
-
-def test_items_that_nobody_has_come_from_a_file(spherec, tmp_path):
-    (tmp_path / "train.txt").write_text("0 5 6 7\n1 8\n")
-    (tmp_path / "items").write_text("5\n6\n7\n8\n9\n")
-    words = ("data", "prepare", tmp_path / "train.txt", "--items-file", tmp_path / "items", "-o", tmp_path / "a.npz")
-    assert spherec(*words).code == 0
-    assert list(Interactions.load(tmp_path / "a.npz").item_ids) == ["5", "6", "7", "8", "9"]
 
 
 def test_a_given_split_is_read_and_cut_alike(spherec, tmp_path):

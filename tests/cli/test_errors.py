@@ -101,17 +101,6 @@ def test_what_would_be_ignored_or_lost_is_refused(spherec, tmp_path, arguments, 
     assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a.csv", GOOD)]
 
 
-def test_a_full_disk_is_one_sentence(spherec, tmp_path, monkeypatch):
-    def full(_):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("os.fsync", full)
-    done = spherec("data", "prepare", "book-crossing", "-o", tmp_path / "x.npz")
-    assert done.code == 2
-    assert "No space left on device; make room" in done.err
-    assert list(tmp_path.iterdir()) == []
-
-
 def heed_ctrl_c():
     """In a child, before it begins: what a shell runs in the background, and its children, would not."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -84,12 +84,6 @@ def test_an_index_and_its_ids(command, tmp_path, vectors):
     assert json.loads(lines[3]) == {"key": 3, "id": "i3", "name": "Three"}
 
 
-def test_in_the_ball_only_one_distance_is_right(spherec, tmp_path):
-    save(tmp_path / "ball.npz", "ball")
-    done = spherec("export", tmp_path / "ball.npz", "-o", tmp_path / "out.npz")
-    assert "Euclidean distance, not by cosine or dot product" in done.err
-
-
 def test_where_the_dial_is_is_told(spherec, tmp_path):
     save(tmp_path / "model.spherec", reach=directions(30, 1, 3))
 
@@ -129,16 +123,3 @@ def test_what_cannot_be_exported_is_one_sentence(command, tmp_path, arguments, w
     for word in words:
         assert word in line
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
-
-
-def test_what_is_no_model_is_refused(spherec, tmp_path):
-    DATA.save(tmp_path / "data.npz")
-    for name in ("data.npz", "no-such.npz"):
-        done = spherec("export", tmp_path / name, "-o", tmp_path / "out.npz")
-        assert (done.code, done.out) == (2, "")
-        assert name in done.err
-
-
-def test_unknown_words_are_refused(command):
-    assert command("out.npz", "--format", "csv").code == 2
-    assert command("out.npz", "--what", "everything").code == 2

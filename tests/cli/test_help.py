@@ -1,18 +1,4 @@
-"""The list of commands, which is printed without importing them."""
-
-import pytest
-import typer
-
-from spherec.cli import app
-
-COMMANDS = typer.main.get_command(app)
-
-
-@pytest.mark.parametrize("name", COMMANDS.commands)
-def test_the_list_says_what_the_command_says_of_itself(name):
-    _, command, _ = COMMANDS.resolve_command(None, [name])
-    assert command.name == name or hasattr(command, "commands")
-    assert " ".join(command.help.split("\n\n")[0].split()) == COMMANDS.commands[name].help
+"""Words that no command knows, and options that only `data prepare` has."""
 
 
 def test_a_group_within_has_the_options_of_the_others(spherec):
@@ -23,3 +9,21 @@ def test_a_misspelt_command_is_an_error_that_names_the_right_one(spherec):
     done = spherec("tran")
     assert done.code == 2
     assert "'train'" in done.err
+
+
+def test_an_option_that_only_prepare_has_is_an_error_that_names_prepare(spherec):
+    done = spherec("train", "plays.csv", "--header", "user,item", "-o", "m.spherec")
+    assert done.code == 2
+    assert "'spherec data prepare FILE --header … -o data.npz' has it" in " ".join(done.err.split())
+
+
+def test_a_file_that_needs_such_an_option_is_an_error_with_the_line_to_run(spherec, tmp_path):
+    path, columns = tmp_path / "plays.csv", ("--user-column", "who", "--item-column", "what")
+    path.write_bytes("who,what\nann,caf\xe9\n".encode("latin-1"))
+    line = spherec("train", path, *columns, "-o", tmp_path / "m.spherec").refusal()
+    prepare = f"spherec data prepare {path} {' '.join(columns)} --encoding … -o plays.npz"
+    assert f"'{prepare}', and give plays.npz instead" in line
+    path.write_text("who,what\nann,\nbob,a\n")
+    line = spherec("train", path, *columns, "-o", tmp_path / "m.spherec").refusal()
+    assert f"{' '.join(columns)} --missing drop -o plays.npz'" in line
+    assert "spherec data prepare" not in spherec("data", "prepare", path, *columns, "-o", tmp_path / "x.npz").refusal()

@@ -28,18 +28,6 @@ def test_the_printed_settings_are_the_preset_whatever_one_begins_from(spherec, n
     assert Training(dim=7, seed=5).change(content) == PRESETS[name].training
 
 
-@pytest.mark.parametrize("name", PRESETS)
-def test_every_setting_is_printed(spherec, name):
-    described = PRESETS[name].training.to_dict()
-
-    def printed(value):
-        if isinstance(value, dict):
-            return {name: printed(one) for name, one in value.items()}
-        return "auto" if value is None else value
-
-    assert tomllib.loads(spherec("presets", name).out) == printed(described)
-
-
 def test_an_unknown_preset_is_refused_beside_the_known_ones(spherec):
     done = spherec("presets", "best")
     assert (done.code, done.out) == (2, "")

@@ -1,11 +1,9 @@
 """`spherec reproduce`, on data so small that the paper's rows take a moment."""
 
-import csv
 import json
 from collections import Counter
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from spherec import Interactions
@@ -92,23 +90,6 @@ def test_the_table_stands_beside_the_papers(reproduce, tmp_path):
     assert str(tmp_path / "out") in done.err
 
 
-def test_the_csv_holds_the_means_of_the_records(reproduce, tmp_path):
-    reproduce("--rows", ROW, "--only-folds", "1,3")
-    (line,) = csv.DictReader((tmp_path / "out/table.csv").read_text().splitlines())
-    scores = [record.scores for record in RecordFile(tmp_path / "out/records.jsonl")]
-    assert line["dataset"] == "book-crossing"
-    assert (line["sampler"], line["negatives"], line["batch"]) == ("uniform", "1", "4096")
-    for name, scale in (("map", 100), ("ndcg", 100), ("mmr", 1)):
-        values = [scale * one[name] for one in scores]
-        assert float(line[f"{name}_mean"]) == pytest.approx(np.mean(values), abs=6e-4)
-        assert float(line[f"{name}_std"]) == pytest.approx(np.std(values, ddof=1), abs=6e-4)
-
-
-def test_all_four_folds_are_run_if_nothing_is_said(reproduce, tmp_path):
-    assert reproduce("--rows", ROW).code == 0
-    assert runs(tmp_path / "out/records.jsonl") == {(ROW, fold): 1 for fold in range(4)}
-
-
 def test_the_second_time_nothing_is_trained(reproduce, trainings, tmp_path):
     options = ("--rows", ROW, "--only-folds", "0,1")
     first = reproduce(*options)
@@ -148,53 +129,12 @@ def test_a_part_of_the_rows_leaves_the_others_in_the_table(reproduce, tmp_path):
     assert (tmp_path / "out/table.csv").read_bytes() == whole
 
 
-def test_records_of_other_settings_do_not_count(reproduce, tmp_path):
-    assert reproduce("--rows", "two-stage-1-256", "--only-folds", "0").code == 0
-    records = tmp_path / "out/records.jsonl"
-    other = json.loads(records.read_text())
-    other["identity"]["k"], other["scores"]["ndcg"] = 7, 1.0
-    records.write_text(records.read_text() + json.dumps(other) + "\n")
-    for dataset, row, name in (
-        ("book-crossing", "two-stage-1-256", "table"),
-        ("two-stage", "as-written-1-256", "two-stage"),
-    ):
-        assert reproduce("--rows", row, "--only-folds", "0", dataset=dataset).code == 0
-        assert "100.0" not in (tmp_path / f"out/{name}.csv").read_text()
-
-
-def test_workers_change_nothing(reproduce, tmp_path):
-    reproduce("--rows", ROW, "--only-folds", "0,1,2", "--workers", 3)
-    together = (tmp_path / "out/table.csv").read_text()
-    (tmp_path / "out/records.jsonl").unlink()
-    reproduce("--rows", ROW, "--only-folds", "0,1,2")
-    assert (tmp_path / "out/table.csv").read_text() == together
-
-
-def test_the_folder_is_called_after_the_data_set(spherec, prepared, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    spherec("reproduce", "two-stage", "--data", prepared, "--rows", "as-released-1-256", "--only-folds", "0")
-    assert "two-stage.jsonl" in files(tmp_path / "results/book-crossing")
-
-
 def test_progress_is_shown_on_a_terminal(reproduce, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("TTY_COMPATIBLE", "1")
     done = reproduce("--rows", ROW, "--only-folds", "0")
     assert done.code == 0
     assert "2/2" in done.err
-
-
-def test_a_fold_that_is_named_twice_is_refused_or_counts_once(reproduce, tmp_path):
-    done = reproduce("--rows", ROW, "--only-folds", "1,1")
-    assert done.code == 2 or runs(tmp_path / "out/records.jsonl") == {(ROW, 1): 1}
-
-
-def test_a_file_of_records_that_is_not_ours_is_one_sentence(reproduce, trainings, tmp_path):
-    (tmp_path / "out").mkdir()
-    (tmp_path / "out/records.jsonl").write_text('{"a": 1}\n')
-    done = reproduce("--rows", ROW)
-    assert (done.code, done.out, trainings) == (2, "", [])
-    assert "records.jsonl, line 1 is not a record" in done.err
 
 
 # --- The published files ---------------------------------------------------------------------------------------------
@@ -261,17 +201,3 @@ def test_what_cannot_be_is_one_sentence_before_anything_is_trained(reproduce, tr
         assert word in line
     assert trainings == []
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.parametrize("dataset", ["amazon-movies", "echonest"])
-def test_what_is_not_embedded_must_be_given(reproduce, tmp_path, dataset):
-    done = reproduce(dataset=dataset, data=None)
-    assert (done.code, done.out) == (2, "")
-    assert done.err.strip() == f"error: {dataset} is not embedded; give its published file with --data"
-    assert not (tmp_path / "out").exists()
-
-
-def test_an_unknown_data_set_is_refused(reproduce):
-    done = reproduce(dataset="gowalla")
-    assert (done.code, done.out) == (2, "")
-    assert "gowalla" in done.err

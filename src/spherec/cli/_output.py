@@ -17,7 +17,6 @@ from rich.progress import (
     DownloadColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
     TextColumn,
     TimeRemainingColumn,
 )
@@ -67,8 +66,11 @@ def note(text: str, *, everywhere: bool = False) -> None:
 
 def print_error(error: SpherecError | OSError | MemoryError) -> None:
     """Print an error to standard error, in one line; under torchrun in the first process that fails."""
-    if not _speaks_for_all(error):
-        return
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        from spherec.distributed.group import is_first_to_fail  # torch takes a second or two to import
+
+        if isinstance(error, FailedProcessError) or not is_first_to_fail():
+            return
     text = str(error) if isinstance(error, SpherecError) else _describe_failure(error)
     typer.secho(f"error: {escape_controls(text)}", err=True, fg="red")
     for remark in getattr(error, "__notes__", ()):
@@ -80,17 +82,6 @@ def _speaks() -> bool:
     return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0"
 
 
-def _speaks_for_all(error: Exception) -> bool:
-    """Tell whether to print an error: of the processes that torchrun has started, the first that fails prints it."""
-    if "TORCHELASTIC_RUN_ID" not in os.environ:
-        return True
-    if isinstance(error, FailedProcessError):
-        return False
-    from spherec.distributed.group import is_first_to_fail
-
-    return is_first_to_fail()
-
-
 def _describe_failure(error: OSError | MemoryError) -> str:
     """Return a sentence on an error of files or sizes that no check foresaw."""
     if isinstance(error, MemoryError):
@@ -99,20 +90,22 @@ def _describe_failure(error: OSError | MemoryError) -> str:
     return f"{where}{error.strerror or error}; check the path"
 
 
-def transient_bar(*columns: ProgressColumn) -> Progress:
-    """Return a progress bar on standard error that vanishes when done and is absent outside a terminal."""
-    console = SafeConsole(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
-    return Progress(*columns, console=console, transient=True, disable=not (console.is_terminal and _speaks()))
-
-
 @contextmanager
-def counting_bar(label: str, unit: str) -> Iterator[Callable[[int, int | None], None]]:
-    """Show a bar over bytes, users or rows; call what is yielded with the number done and the total."""
+def counting_bar(label: str, unit: str, total: int | None = None) -> Iterator[Callable[..., None]]:
+    """Show a bar over bytes, users or runs, on standard error, which vanishes when done and is absent elsewhere.
+
+    Call what is yielded with the number done, and perhaps the total and another label.
+    """
+    console = SafeConsole(stderr=True, markup=False, emoji=False, highlight=False, soft_wrap=True)
     count = (DownloadColumn(),) if unit == "bytes" else (MofNCompleteColumn(), TextColumn(unit))
-    title = TextColumn("{task.description}", markup=False)
-    with transient_bar(title, BarColumn(), *count, TimeRemainingColumn()) as bar:
-        task = bar.add_task(escape_controls(label), total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    columns: list[Any] = [TextColumn("{task.description}", markup=False), BarColumn(), *count, TimeRemainingColumn()]
+    with Progress(*columns, console=console, transient=True, disable=not (console.is_terminal and _speaks())) as bar:
+        task = bar.add_task(escape_controls(label), total=total)
+
+        def update(done: int | None, total: int | None = None, label: str | None = None) -> None:
+            bar.update(task, completed=done, total=total, description=label)
+
+        yield update
 
 
 def print_results(

@@ -16,7 +16,7 @@ model_option = partial(option, panel="Model (by default as in the preset)")
 
 
 @group
-class Settings:
+class ModelSettings:
     """Options that name settings."""
 
     preset: str = model_option("Preset; 'spherec presets' lists them.", "PRESET", "--preset", default="two-stage")

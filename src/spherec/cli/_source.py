@@ -86,7 +86,7 @@ class Source(TableOptions):
         """The data set of the paper that this is, if any."""
         return datasets.BOOK_CROSSING if self.is_embedded and self.cut() == Cut() else None
 
-    def given(self) -> dict[str, str]:
+    def list_changes(self) -> dict[str, str]:
         """Return the options that differ from their defaults, with their values."""
         values = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "data"}
         defaults = {field.name: field.default for field in fields(self)}
@@ -94,7 +94,7 @@ class Source(TableOptions):
 
     def words(self) -> list[str]:
         """Return the words of the command line that stand for this."""
-        return [*self.data, *(word for pair in self.given().items() for word in pair)]
+        return [*self.data, *(word for pair in self.list_changes().items() for word in pair)]
 
     def cut(self) -> Cut:
         """Return what the options keep."""
@@ -149,7 +149,7 @@ class Source(TableOptions):
     def _refuse_options(self) -> None:
         """Raise an `ArgumentError` if options of raw files were given for prepared data."""
         about_pairs = tuple(map(_option, _ABOUT_PAIRS))
-        if given := [name for name in self.given() if not name.startswith(about_pairs)]:
+        if given := [name for name in self.list_changes() if not name.startswith(about_pairs)]:
             raise ArgumentError(f"{self.data[0]} is prepared already; leave out {', '.join(given)}")
 
     def _with_command(self, error: DataError) -> DataError:
@@ -240,7 +240,7 @@ class RawSource(Source):
 
     def read_names(self) -> Mapping[str, str] | None:
         """Read the names of items by id from the table of names; None if there is none."""
-        given = [name for name in self.given() if name.startswith("--names-")]
+        given = [name for name in self.list_changes() if name.startswith("--names-")]
         if given and self.names is None:
             raise ArgumentError(f"{', '.join(given)} need --names, the table of item names")
         if self.name_column is not None and self.names is not None:

@@ -11,11 +11,11 @@ import typer
 from spherec.cli._features import FeatureOptions
 from spherec.cli._options import AsJson, group, option
 from spherec.cli._output import grid, note, show
-from spherec.cli._runs import RunsOptions, draw_plots, runs_bar
+from spherec.cli._runs import RunsOptions, runs_bar
 from spherec.cli._source import Source
 from spherec.data.output_files import atomic_write
 from spherec.device import resolve
-from spherec.errors import ArgumentError, TrainingError, escape_controls, quote
+from spherec.errors import ArgumentError, MissingPackageError, TrainingError, escape_controls, quote
 from spherec.lab import Comparison, ComparisonPlan, Result, TableRow
 from spherec.lab.registry import BASELINES, default_models, find_models
 from spherec.lab.tables import (
@@ -107,7 +107,12 @@ def compare_command(
     for ending, text in texts.items():
         with atomic_write(place.output / f"{records.name}.{ending}") as file:
             file.write(text.encode())
-    draw_plots("plot_comparison", records.name, table, plan.k, place.output / f"{records.name}.png")
+    try:
+        from spherec.lab.plots import plot_comparison  # needs matplotlib
+
+        plot_comparison(records.name, table, plan.k, place.output / f"{records.name}.png")
+    except MissingPackageError as error:
+        note(str(error))
     if as_json:
         models = [{**comparison_columns(row, plan.metrics), **_describe(row, results)} for row in table]
         facts_too = {"name": records.name, "data": comparison.sizes, "best_baseline": best_baseline(results)}

@@ -221,15 +221,12 @@ def _show_first_events(source: RawSource, rows: int, *, as_json: bool) -> None:
             columns[name] = numbers[:rows].tolist()
     if data is not None and data.item_names is not None:
         columns["name"] = [data.item_names[item] for item in items]
-    records = list(zip(*columns.values(), strict=True))
+    records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     if as_json:
-        typer.echo(json.dumps([dict(zip(columns, record, strict=True)) for record in records], default=str))
-    else:
-        show(
-            grid(
-                list(columns), ([format_cell(cell, ".15g") for cell in record] for record in records), left=len(columns)
-            )
-        )
+        typer.echo(json.dumps(records, default=str))
+        return
+    rows_shown = ([format_cell(cell, ".15g") for cell in record.values()] for record in records)
+    show(grid(list(columns), rows_shown, left=len(columns)))
 
 
 def _steps_table(steps: Sequence[Step]) -> Table:

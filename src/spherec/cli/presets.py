@@ -12,7 +12,7 @@ def presets_command(
         None, metavar="NAME", help="Preset whose settings to print, as TOML. Default: list all presets."
     ),
 ) -> None:
-    """To change a preset, print it to a file, edit a line, and train with the file:
+    """Print a preset to a file, edit a line, and train with the file, to change it:
 
     - spherec presets two-stage > run.toml
     - spherec train DATA --config run.toml -o my.spherec

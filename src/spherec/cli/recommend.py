@@ -57,7 +57,7 @@ class Filters:
 
     @property
     def unknown(self) -> Unknown:
-        """What to do about ids that the model does not know."""
+        """Action on ids that the model does not know."""
         return "skip" if self.skip_unknown else "error"
 
     def parse(self, text: str | None, known: IdMap) -> list[Hashable] | None:
@@ -202,14 +202,11 @@ def _parse_ids(
     """
     words: list[str] = []
     for text in texts:
-        words += _lines(Path(text[1:])) if text.startswith("@") and text not in known else [text]
+        is_file = text.startswith("@") and text not in known
+        lines = read_text_file(Path(text[1:])).splitlines() if is_file else [text]
+        words += [line.strip() for line in lines if line.strip()] if is_file else lines
     indices = known.index_of(spell_like(words, known.array), role=role, unknown=unknown, remedy=remedy)
     return [known[index] for index in indices]
-
-
-def _lines(path: Path) -> list[str]:
-    lines = read_text_file(path).splitlines()
-    return [line.strip() for line in lines if line.strip()]
 
 
 def _title(model: CML, item: Hashable) -> str:

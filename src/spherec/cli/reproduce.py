@@ -9,7 +9,7 @@ import typer
 
 from spherec import datasets
 from spherec.cli._options import option
-from spherec.cli._output import grid, note, show
+from spherec.cli._output import note
 from spherec.cli._runs import RunsOptions, runs_bar
 from spherec.cli._source import PaperCut, RawSource, Source
 from spherec.data.container import kind_of
@@ -17,9 +17,9 @@ from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write
 from spherec.device import resolve
 from spherec.errors import ArgumentError
-from spherec.lab import Experiment, Reproduction, Result, TableRow, paper_rows
-from spherec.lab.reproduction import PAPER_METRICS, compare_with_paper, paper_csv, paper_markdown
-from spherec.lab.tables import describe_environments, describe_folds, heading, summarize
+from spherec.lab import Experiment, Reproduction, Result, paper_rows
+from spherec.lab.reproduction import PAPER_METRICS, paper_csv, paper_markdown
+from spherec.lab.tables import describe_environments, summarize
 
 
 def reproduce_command(
@@ -52,15 +52,14 @@ def reproduce_command(
         done = reproduction.run(device=resolve(runs.device), folds=folds, watch=watch)
     reproduction.raise_if_failed()
     done = [result for result in done if result.fold in folds]
-    _show(of_paper, done)
+    typer.echo(_describe(of_paper, done))
     if old := sum(result.key in before for result in done):
         note(f"{old} of {len(done)} runs were recorded before in {output}; choose another --output to run them again")
     # What is written holds all that is recorded, not only the rows and folds that were asked for this time.
     results = Reproduction(whole, interactions, records).results()
     results += _read_tuned_rows(interactions, output / "records.jsonl") if is_variants else []
     table = summarize(results, PAPER_METRICS)
-    text = paper_markdown(table, _rows_of_paper(of_paper, results), describe_environments(results))
-    for ending, content in {"csv": paper_csv(of_paper, table), "md": text}.items():
+    for ending, content in {"csv": paper_csv(of_paper, table), "md": _describe(of_paper, results)}.items():
         with atomic_write(output / f"{'two-stage' if is_variants else 'table'}.{ending}") as file:
             file.write(content.encode())
     note(f"{output} holds the table and the records")
@@ -73,11 +72,12 @@ def _read_tuned_rows(interactions: Interactions, records: Path) -> list[Result]:
     return [replace(result, model=result.model.replace("two-stage", "tuned")) for result in tuned]
 
 
-def _rows_of_paper(dataset: PaperCut, results: Sequence[Result]) -> dict[str, TableRow]:
-    """Return the paper's row for each of ours; a variant of two-stage sampling is compared with the paper's own."""
+def _describe(dataset: PaperCut, results: Sequence[Result]) -> str:
+    """Return our table next to the paper's; a variant of two-stage sampling is compared with the paper's own."""
     rows = paper_rows(dataset)
     variants = {result.model: f"two-stage-{'-'.join(result.model.rsplit('-', 2)[1:])}" for result in results}
-    return {name: rows[name if name in rows else variant] for name, variant in variants.items()}
+    theirs = {name: rows[name if name in rows else variant] for name, variant in variants.items()}
+    return paper_markdown(summarize(results, PAPER_METRICS), theirs, describe_environments(results))
 
 
 def _load(dataset: PaperCut, path: Path | None) -> Interactions:
@@ -88,16 +88,3 @@ def _load(dataset: PaperCut, path: Path | None) -> Interactions:
         return datasets.book_crossing()
     data = [str(path)]
     return (RawSource(data=data, paper_cut=dataset) if kind_of(path) is None else Source(data=data)).load()
-
-
-def _show(dataset: PaperCut, results: Sequence[Result]) -> None:
-    """Show the table, our figures above the paper's."""
-    table, paper = summarize(results, PAPER_METRICS), _rows_of_paper(dataset, results)
-    shown = grid(["row", *map(heading, PAPER_METRICS)], (), title=f"{dataset}: ours; the paper's below")
-    shown.columns[0].no_wrap = True
-    for row in table:
-        ours, theirs = zip(*compare_with_paper(row, paper.get(row.model)), strict=True)
-        shown.add_row(row.model, *ours)
-        shown.add_row("", *(f"{figure}  " for figure in theirs), style="dim")
-    show(shown)
-    note(f"{describe_folds(table)} ▲ better than the paper's mean, = within its deviation (MMR: a tenth), ▼ worse")

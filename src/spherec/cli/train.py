@@ -14,7 +14,7 @@ import typer
 from spherec.cli._features import FeatureOptions
 from spherec.cli._options import AsJson, Device, Force, group, option, refuse_existing
 from spherec.cli._output import grid, note, print_error, show
-from spherec.cli._settings import Settings, model_option
+from spherec.cli._settings import ModelSettings, model_option
 from spherec.cli._source import Source
 from spherec.data.interactions import Interactions
 from spherec.distributed.group import is_restarted, is_started_by_torchrun
@@ -30,7 +30,7 @@ _run_option = partial(option, panel="Run")
 
 
 @group
-class TrainSettings(Settings):
+class TrainSettings(ModelSettings):
     """Options that name settings, with the most common ones by themselves."""
 
     dim: int | None = model_option("Dimensions of the space.", "N")

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 from spherec.cli._options import AsJson, Device, group, option
-from spherec.cli._output import INTERRUPTED, grid, note, show, transient_bar
-from spherec.cli._settings import Settings, model_option
+from spherec.cli._output import INTERRUPTED, counting_bar, note, show
+from spherec.cli._settings import ModelSettings, model_option
 from spherec.cli._source import Source
 from spherec.data.output_files import atomic_write, refuse_unwritable
 from spherec.device import resolve
@@ -29,7 +28,6 @@ if TYPE_CHECKING:  # needs an extra, the help does not
 
 _search = partial(option, panel="Search")
 _goal = partial(option, panel="Goal")
-_SHOWN = 5  # trials in the table
 _FIRST_WORDS = "# spherec tune "  # of every file that it writes
 
 
@@ -70,7 +68,7 @@ def tune_command(
     source: Source,
     search: SearchOptions,
     aim: GoalOptions,
-    model: Settings,
+    model: ModelSettings,
     output: Path = option("TOML file to write, e.g. best.toml.", "FILE", "--output", "-o", default=...),
     seed: int | None = model_option("Random seed of everything.", "N"),
     device: Device = "auto",
@@ -159,14 +157,7 @@ def _report(tuned: "TuneResult", goal: "Goal", output: Path, *, as_json: bool) -
         }
         typer.echo(json.dumps(summary))
     elif best is not None:
-        rows = []
-        for trial in sorted(tuned.trials, key=partial(_rank, goal=goal))[:_SHOWN]:
-            if trial.state == "complete":
-                value, mmr = _figures(trial, goal)
-                mark = " ★" if trial.number == best.number else ""
-                score = f"{goal.format(value)}{mark}"
-                rows.append((_settings_of(trial), str(trial.number), score, f"{mmr:.4g}", str(trial.epochs)))
-        show(grid(("settings", "trial", goal.name, f"MMR@{goal.k}", "epoch"), rows, title=f"Tuning: {tuned.ended}"))
+        show(f"{tuned.ended}, {len(tuned.trials)} trials; {_line(tuned.trials, best, goal)}")
         if tuned.importance:
             note("importance: " + ", ".join(f"{name} {share:.0%}" for name, share in tuned.importance.items()))
         if not goal.allows(best.scores["mmr"]):
@@ -176,14 +167,6 @@ def _report(tuned: "TuneResult", goal: "Goal", output: Path, *, as_json: bool) -
 
 def _figures(trial: Trial, goal: "Goal") -> tuple[float, float]:
     return trial.scores[goal.objective.name], trial.scores["mmr"]
-
-
-def _rank(trial: Trial, goal: "Goal") -> tuple[int, float]:
-    """Sort complete trials first: those within the limit by the metric, then the others by MMR."""
-    if trial.state != "complete":
-        return 2, 0.0
-    value, mmr = _figures(trial, goal)
-    return (0, -value) if goal.allows(mmr) else (1, mmr)
 
 
 def _describe(trial: Trial, goal: "Goal") -> dict[str, object]:
@@ -202,24 +185,20 @@ def _describe(trial: Trial, goal: "Goal") -> dict[str, object]:
 
 @contextmanager
 def _trials_bar(trials: int, goal: "Goal") -> Iterator["TuneWatcher"]:
-    """Print a line for each trial that has ended and, in a terminal, show a bar over all of them."""
+    """Show a bar over all trials, and print a line for each that has ended."""
     from spherec.lab.tuning import TuneWatcher
 
-    state = TextColumn("{task.description}", markup=False)
-    columns = (BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("trials"), TimeElapsedColumn(), state)
-    with transient_bar(*columns) as bar:
-        task = bar.add_task("", total=trials)
+    with counting_bar("", "trials", trials) as update:
 
         class Lines(TuneWatcher):
             def on_epoch(self, number: int, epoch: EpochRecord, history: History) -> None:
                 best = history.best
                 metric = "" if best is None or best.metric is None else f", {goal.name} {goal.format(best.metric)}"
-                bar.update(task, description=f"trial {number}, epoch {epoch.epoch}{metric}")
+                update(None, label=f"trial {number}, epoch {epoch.epoch}{metric}")
 
             def on_trial(self, trials: Sequence[Trial], last: Trial) -> None:
-                bar.update(task, completed=len(trials), description="")
-                style = "dim" if last.state != "complete" else None
-                bar.console.print(_line(trials, last, goal), style=style)
+                update(len(trials), label="")
+                note(_line(trials, last, goal))
 
         yield Lines()
 
@@ -234,7 +213,7 @@ def _line(trials: Sequence[Trial], last: Trial, goal: "Goal") -> str:
         parts.append(f"{goal.name} {goal.format(value)}{limit} in epoch {last.epochs}")
     if best is not None:
         lead = f"best {goal.format(_figures(best, goal)[0])} (trial {best.number})"
-        parts.append("the best so far" if best.number == last.number else lead)
+        parts.append("the best" if best.number == last.number else lead)
     return "; ".join(filter(None, [*parts, _settings_of(last), f"{last.seconds:.1f} s", last.failed]))
 
 
