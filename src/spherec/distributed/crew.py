@@ -149,13 +149,11 @@ class ProcessCrew(Crew):
         held = _find_share(data)
         return super().choose_share(data, share, seed) if held is None else held.choose_share(share, seed)
 
-    def choose_users(self, users: NDArray[np.int64], n_items: int) -> NDArray[np.int64]:
-        """Return the users whose vectors this process holds."""
-        own: NDArray[np.int64] = users[(users + n_items) % self.size == self.group.rank]
-        return own
-
-    def rank(self, vectors: Vectors, users: NDArray[np.int64], k: int, without: Interactions) -> Ranking:
-        """Return the k nearest items of users of this process, by a copy of all item vectors."""
+    def rank(
+        self, vectors: Vectors, users: NDArray[np.int64], k: int, without: Interactions
+    ) -> tuple[NDArray[np.int64], Ranking]:
+        """Return the users of this process, and their k nearest items, by a copy of all item vectors."""
+        users = users[(users + vectors.n_items) % self.size == self.group.rank]
         queries = vectors.users(torch.as_tensor(users, device=vectors.device)).cpu().numpy()  # (b, D)
         items, first = torch.empty(vectors.n_items, vectors.dim, device=vectors.device), 0  # (I, D)
         for block in vectors.item_blocks():  # (b, D)
@@ -163,16 +161,15 @@ class ProcessCrew(Crew):
             first += len(block)
         reach = None if vectors.reach is None else vectors.reach[:, None]  # (I, 1)
         copy = DenseVectors(items[:0], items, vectors.constraint, reach, vectors.mainstream)
-        return ExactRanker(copy).top_of(queries, k, without=[without.items_of(user) for user in users.tolist()])
+        return users, ExactRanker(copy).top_of(queries, k, without=[without.items_of(user) for user in users.tolist()])
 
-    def deal(self, users: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return every n-th user."""
+    def list_items(
+        self, users: NDArray[np.int64], ask: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """Return the lists (B, K) of all users; each process asks for those of every n-th."""
         if self.size > len(users):
             raise ArgumentError(f"{self.size} processes cannot share {len(users)} users with test pairs; start fewer")
-        return users[self.group.rank :: self.size]
-
-    def unite(self, lists: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:
-        """Return the lists (B, K) of all users, of whom each process has every n-th."""
+        lists, n_users = ask(users[self.group.rank :: self.size]), len(users)
         whole = np.empty((n_users, lists.shape[1]), np.int64)
         rows = torch.full((-(-n_users // self.size), lists.shape[1]), -1)  # (⌈B / n⌉, K)
         rows[: len(lists)] = torch.from_numpy(lists)

@@ -74,10 +74,11 @@ def evaluate(
     filters = {name: value for name, value in options.items() if name != "crew" and value is not None}
     if (only := options.get("only")) is not None:
         filters["only"] = _check_only(only, test)
-    mine = users if crew is None else crew.deal(users)  # (b,) of (B,)
-    lists = _check_lists(_ask(lister, mine, k, train, filters), len(mine), train.n_items, k)  # (b, K)
-    if crew is not None:
-        lists = crew.unite(lists, len(users))  # (B, K)
+
+    def ask(mine: NDArray[np.int64]) -> NDArray[np.int64]:
+        return _check_lists(_ask(lister, mine, k, train, filters), len(mine), train.n_items, k)  # (b, K)
+
+    lists = ask(users) if crew is None else crew.list_items(users, ask)  # (B, K)
     return Scores.compute(chosen, RankedLists.build(lists, users, train, test), test.n_users - len(users))
 
 

@@ -77,12 +77,11 @@ class Validation:
         self._k = k
         self._metric = find_metric(metric)
         self._crew = crew
-        users = np.flatnonzero(held_out.items_per_user)
-        self._users = users if crew is None else crew.choose_users(users, train.n_items)  # (B,)
+        self._users = np.flatnonzero(held_out.items_per_user)  # (B,)
 
     def __call__(self, vectors: Vectors) -> float:
         """Return the metric of these vectors."""
         crew = self._crew or Crew(vectors.device)
-        ranking = crew.rank(vectors, self._users, self._k, self._train)
-        lists = RankedLists.build(ranking.items, self._users, self._train, self._held_out)
+        users, ranking = crew.rank(vectors, self._users, self._k, self._train)
+        lists = RankedLists.build(ranking.items, users, self._train, self._held_out)
         return mean_of(crew.gather(compute_metric(self._metric, lists)))

@@ -107,21 +107,17 @@ class Crew:
         """Return which pairs (E,) are a share of each user's, to be held out."""
         return splits.choose_share(data, share, seed)
 
-    def choose_users(self, users: NDArray[np.int64], n_items: int) -> NDArray[np.int64]:  # noqa: ARG002
-        """Return the users whose vectors are the own ones."""
-        return users
+    def rank(
+        self, vectors: Vectors, users: NDArray[np.int64], k: int, without: Interactions
+    ) -> tuple[NDArray[np.int64], Ranking]:
+        """Return the users whose vectors are the own ones, and their k nearest items without those that they have."""
+        return users, ExactRanker(vectors).top(users, k, without=without)
 
-    def rank(self, vectors: Vectors, users: NDArray[np.int64], k: int, without: Interactions) -> Ranking:
-        """Return the k nearest items of own users, without those that they have."""
-        return ExactRanker(vectors).top(users, k, without=without)
-
-    def deal(self, users: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return an equal share of the users, each as it comes."""
-        return users
-
-    def unite(self, lists: NDArray[np.int64], n_users: int) -> NDArray[np.int64]:  # noqa: ARG002
-        """Return the lists (B, K) of all users, who were dealt out."""
-        return lists
+    def list_items(
+        self, users: NDArray[np.int64], ask: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """Return the lists (B, K) of all users; each process asks for those of an equal share of them."""
+        return ask(users)
 
 
 def join(device: DeviceName | torch.device = "auto", data: Any = None) -> Crew:
