@@ -12,14 +12,12 @@ import spherec
 import spherec.training
 from spherec import rng
 from spherec.distributed import group as process_group
-from spherec.distributed import vectors as held_vectors
-from spherec.distributed.batches import PartitionedBatches
+from spherec.distributed import table as held_vectors
 from spherec.distributed.crew import ProcessCrew
 from spherec.distributed.group import ProcessGroup, join_group
-from spherec.distributed.held import hold
+from spherec.distributed.held import PartitionedBatches, hold
 from spherec.distributed.partitions import PartitionedInteractions, save_partitions
-from spherec.distributed.table import ShareGenerator, count_held, interleave
-from spherec.distributed.vectors import draw_held, hold_vectors
+from spherec.distributed.table import ShareGenerator, count_held, draw_held, hold_vectors, interleave
 from spherec.errors import ArgumentError, DataError, LostProcessError
 from spherec.geometry import DenseVectors
 from spherec.sampling import TwoStage, Uniform

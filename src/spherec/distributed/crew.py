@@ -17,14 +17,12 @@ from torch import Tensor
 from spherec.artifact import Artifact
 from spherec.data.container import Arrays
 from spherec.data.interactions import Interactions
-from spherec.distributed.batches import PartitionedBatches, SharedBatches
 from spherec.distributed.checkpoint import read_parts, write_parts
 from spherec.distributed.group import ProcessGroup, join_group
-from spherec.distributed.held import HeldPairs, hold
+from spherec.distributed.held import HeldPairs, PartitionedBatches, SharedBatches, hold
 from spherec.distributed.partitions import PartitionedInteractions
 from spherec.distributed.shards import save_shards
-from spherec.distributed.table import ShardedTable, ShareGenerator
-from spherec.distributed.vectors import draw_held, gather_vectors, hold_vectors
+from spherec.distributed.table import ShardedTable, ShareGenerator, draw_held, gather_vectors, hold_vectors
 from spherec.embedding import Embedding, EmbeddingTable
 from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors, Vectors
