@@ -46,7 +46,6 @@ class ProcessCrew(Crew):
         return self.group.agree(*flags)
 
     def check_alike(self, facts: Mapping[str, Any]) -> None:
-        """Raise an `ArgumentError` in all processes unless they have the same facts."""
         first, *others = self.group.collect_objects(dict(facts))
         names = [name for name in first if any(other.get(name) != first[name] for other in others)]
         names += sorted({name for other in others for name in other if name not in first})
@@ -57,7 +56,6 @@ class ProcessCrew(Crew):
             )
 
     def add_up(self, numbers: Tensor, *, of: Interactions | None = None) -> Tensor:
-        """Return the sum over all processes; with `of`, only if each has its own part of these data."""
         return numbers if of is not None and _find_share(of) is None else self.group.add_up(numbers)
 
     def gather(self, values: Any) -> Any:
@@ -83,7 +81,6 @@ class ProcessCrew(Crew):
         return data if held is None else held.source.read()
 
     def check_settings(self, config: Training, *, has_features: bool) -> None:
-        """Raise an `ArgumentError` for settings that several processes cannot share."""
         sampler, problem = config.sampler, None
         if has_features:
             problem = "all items learn one map of their features; leave item_features out"
@@ -108,7 +105,6 @@ class ProcessCrew(Crew):
         return shared
 
     def hold(self, initial: DenseVectors | None, data: Interactions, config: Training) -> DenseVectors:
-        """Return the vectors to begin from that this process holds."""
         held = draw_held(data, config, self.group) if initial is None else hold_vectors(initial, self.group)
         return held.to(self.device)
 
@@ -184,4 +180,4 @@ def _find_share(data: object) -> HeldPairs | None:
 
 def join_processes(device: torch.device) -> ProcessCrew:
     """Return the crew of the group that this process belongs to, or of this process alone."""
-    return ProcessCrew(join_group(device) or ProcessGroup(device))
+    return ProcessCrew(join_group(device))

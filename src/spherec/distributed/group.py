@@ -122,17 +122,15 @@ def is_restarted() -> bool:
     return is_started_by_torchrun() and os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") != "0"
 
 
-def join_group(device: torch.device) -> ProcessGroup | None:
-    """Return the group that this process belongs to; None if it trains alone.
+def join_group(device: torch.device) -> ProcessGroup:
+    """Return the group that this process belongs to; one of its own if it trains alone.
 
     The group is the one that the caller has made with `torch.distributed`, or that of torchrun: gloo for CPUs, NCCL for
     GPUs, each process with the GPU of its number on this machine.
     """
-    if not distributed.is_available():
-        return None
-    if not distributed.is_initialized():
+    if not (distributed.is_available() and distributed.is_initialized()):
         if not is_started_by_torchrun():
-            return None
+            return ProcessGroup(device)
         if device.type == "cuda":
             _choose_gpu()  # raises an error before processes wait for each other
         _join_torchrun(_BACKENDS[device.type])

@@ -101,8 +101,7 @@ class SharedBatches(Batches):
         batch = self._order[self._first : self._first + self._batch_size]  # (B,)
         self._first += len(batch)
         users, positives = (column[batch].long() for column in self._pairs)
-        group = self._group
-        mine = ((users + self._run.n_items) % group.size == group.rank).nonzero()[:, 0]  # (b,)
+        mine = ((users + self._run.n_items) % self._group.size == self._group.rank).nonzero()[:, 0]  # (b,)
         self._learn(users[mine], positives[mine], mine, len(batch))
         return len(batch), len(batch) * self._negatives
 

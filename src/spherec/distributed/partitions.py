@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,7 +99,8 @@ class PartitionedInteractions:
         with decoding(path, _REMEDY):
             counts, sizes, checksums = arrays["users_per_item"], arrays["partition_sizes"], manifest["checksums"]
             totals = Totals(counts, int(manifest["active_users"]), sizes, _combine(checksums))
-            _check_ids(of_ids, totals)
+            if of_ids["pairs"] != totals.checksum:
+                raise ValueError(f"{_ID_FILE} is of another data set")
             steps = tuple(Step(**step) for step in manifest["steps"])
             n_named, is_weighed = int(manifest["named_items"]), bool(manifest["weighed"])
             return cls(Path(path), int(manifest["users"]), totals, tuple(checksums), steps, n_named, is_weighed)
@@ -155,9 +156,8 @@ class PartitionedInteractions:
             return replace(share, user_ids=user_ids, item_ids=item_ids, item_names=names)
 
     def _read_ids(self) -> tuple[IdMap, IdMap, tuple[str | None, ...] | None]:
-        arrays, manifest = read_container(self.path / _ID_FILE, _IDS, remedy=_REMEDY)
+        arrays, _ = read_container(self.path / _ID_FILE, _IDS, remedy=_REMEDY)
         with decoding(self.path, _REMEDY):
-            _check_ids(manifest, self.totals)
             user_ids, item_ids = (IdMap(decode_ids(arrays, name)) for name in ("user_ids", "item_ids"))
             return user_ids, item_ids, decode_names(arrays, "item_names")
 
@@ -253,12 +253,6 @@ def _columns(rows: PartitionRows) -> Arrays:
     """Return the columns (E_p,) that there are, by name."""
     columns = {"indices": rows.indices, "times": rows.times, "weights": rows.weights}
     return {name: column for name, column in columns.items() if column is not None}
-
-
-def _check_ids(manifest: dict[str, Any], totals: Totals) -> None:
-    """Raise a ValueError unless the ids are those of these pairs."""
-    if manifest["pairs"] != totals.checksum:
-        raise ValueError(f"{_ID_FILE} is of another data set")
 
 
 def _pairs_file(folder: Path, number: int) -> Path:

@@ -212,9 +212,8 @@ def _gather(holdings: Sequence[_Holding], wanted: _Holding, columns: slice = sli
     items = [(one.rows, one.items) for one in holdings]
     users = [(one.rows, one.users) for one in holdings]
     rows = {name: join_rows(name, items, wanted.items) for name in _OF_ITEMS if name in holdings[0].rows}
-    return (
-        rows | {"user_vectors": join_rows("user_vectors", users, wanted.users)} | _join_pairs(holdings, wanted, columns)
-    )
+    rows["user_vectors"] = join_rows("user_vectors", users, wanted.users)
+    return rows | _join_pairs(holdings, wanted, columns)
 
 
 def join_rows(name: str, sources: Sequence[tuple[Arrays, range]], wanted: range) -> NDArray[Any]:

@@ -80,18 +80,16 @@ class ShardedTable:
         begin, end = (count_held(number, self._group.rank, self._group.size) for number in (first, past))
         return interleave(self.own.block(begin, end), first, past, self._group, everywhere=True)
 
-    def training_rows(self, index: Tensor, n_users: int) -> Tensor:
+    def training_rows(self, index: Tensor, n_users: int) -> Tensor:  # noqa: ARG002
         """Return the raw rows (P, m, d) for a training step; users and items alike."""
-        del n_users
         return self.rows(index)
 
-    def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
+    def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:  # noqa: ARG002
         """Make one step with gradients (P, m, d) of the rows of numbers (m,); those of the same row add up.
 
         The first `n_users` numbers are those of this process's users, as many of their positives and then those of
         negatives follow.
         """
-        del n_users
         n = self._group.size
         turns = self._turns(len(index))  # (m,)
         if not self._sends_zeros:
@@ -187,12 +185,11 @@ def draw_held(data: Interactions, config: Training, group: ProcessGroup) -> Dens
 
 def gather_vectors(held: DenseVectors, data: Interactions, group: ProcessGroup) -> DenseVectors:
     """Return all vectors in process 0, in its main memory; in the others, those that they hold."""
-    n_items = data.n_items
     if group.size == 1:
         return held
-    tables = {"users": (held.user_table, n_items, data.n_users), "items": (held.item_table, 0, n_items)}
+    tables = {"users": (held.user_table, data.n_items, data.n_users), "items": (held.item_table, 0, data.n_items)}
     if held.item_reach is not None:
-        tables["reach"] = held.item_reach, 0, n_items
+        tables["reach"] = held.item_reach, 0, data.n_items
     wholes = None
     with suppress(MemoryError, RuntimeError):  # how torch says that memory is short
         wholes = {
