@@ -187,19 +187,3 @@ def test_a_small_disk(folder, tmp_path):
         assert files(disk) == ["data.npz"]
     finally:
         subprocess.run(["umount", str(disk)], check=True)
-
-
-@pytest.mark.slow
-def test_a_folder_that_cannot_be_written(folder, tmp_path):
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mount = ["mount", "--bind", "-o", "ro", str(folder), str(disk)]
-    if os.getuid() or subprocess.run(mount, check=False, capture_output=True).returncode:
-        pytest.skip("needs the right to mount")
-    try:
-        done = spherec(disk)
-        assert done.returncode == 2
-        (error,) = done.stderr.splitlines()
-        assert "no permission" in error or "Read-only" in error
-    finally:
-        subprocess.run(["umount", str(disk)], check=True)

@@ -21,7 +21,7 @@ from spherec.training import Training
 from spherec.training.step import Run
 from tests.kernels import using
 from tests.sampling.checks import CPU
-from tests.training.runs import DATA, QUICK, SAMPLERS, Crash, at_step, crash, falling, same, train, trained, watch
+from tests.training.runs import DATA, QUICK, SAMPLERS, same, train, trained
 
 N_ITEMS, N_USERS, F, D = 7, 4, 3, 5
 
@@ -239,23 +239,6 @@ def first_vectors_of(data):
 
 
 # --- Runs that are stopped, chosen, continued ------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "settings", [{}, {"reach": True, "subspace_dim": 4, "loss": Softmin()}], ids=["plain", "reach"]
-)
-@pytest.mark.parametrize("step", [3, 9])
-def test_a_stopped_run_continues_bitwise(step, settings, tmp_path, monkeypatch):
-    path, features = tmp_path / "run.checkpoint", features_of(without=[2])
-    whole = trained(features=features, validate=falling, **settings)
-    with monkeypatch.context() as patch:
-        watch(patch, at_step(step, crash))
-        with pytest.raises(Crash):
-            trained(features=features, validate=falling, checkpoint=path, checkpoint_seconds=0, **settings)
-    again = trained(features=features, validate=falling, checkpoint=path, resume=True, **settings)
-    assert same(whole.vectors, again.vectors)
-    assert torch.equal(whole.feature_map.weights, again.feature_map.weights)
-    assert torch.equal(whole.feature_map.lengths, again.feature_map.lengths)
 
 
 def test_the_checkpoint_of_other_features_is_refused(tmp_path):

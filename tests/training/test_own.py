@@ -17,7 +17,7 @@ from spherec.sampling import Negatives, Sampling, UnknownSampling
 from spherec.training import Training
 from spherec.training.config import advise
 from tests.training.planted import TRAIN as DATA
-from tests.training.runs import same, train
+from tests.training.runs import train
 
 NEEDS_GPU = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
 DEVICES = ["cpu", pytest.param("cuda", marks=[pytest.mark.gpu, NEEDS_GPU])]
@@ -57,33 +57,18 @@ CONFIG = Training(dim=8, batch_size=64, epochs=4, loss=Logistic(), sampler=Free(
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_they_train(device):
-    history = train(DATA, CONFIG, device=device).history
-    assert history.epochs[-1].loss < history.epochs[0].loss
-    assert 0 < history.epochs[0].active <= 1
-
-
-@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
-    "changes", [{"constraint": "ball"}, {"subspace_dim": 4}, {"balance": 0.5}, {"spread_out": 1.0}]
+    "changes", [{}, {"constraint": "ball"}, {"subspace_dim": 4}, {"balance": 0.5}, {"spread_out": 1.0}]
 )
 def test_they_train_with_every_other_setting(device, changes):
-    assert train(DATA, replace(CONFIG, **changes), device=device).ended == "all epochs done"
+    history = train(DATA, replace(CONFIG, **changes), device=device).history
+    assert history.epochs[-1].loss < history.epochs[0].loss
+    assert 0 < history.epochs[0].active <= 1
 
 
 @pytest.mark.parametrize("one", [{"loss": Hinge()}, {"sampler": spherec.TwoStage(candidates=10)}])
 def test_either_works_with_one_of_ours(one):
     assert train(DATA, replace(CONFIG, **one), device="cpu").ended == "all epochs done"
-
-
-def test_a_run_with_them_resumes_from_its_checkpoint(tmp_path):
-    whole = train(DATA, CONFIG, device="cpu")
-    train(DATA, replace(CONFIG, epochs=2), device="cpu", checkpoint=tmp_path / "run")
-    resumed = train(DATA, CONFIG, device="cpu", checkpoint=tmp_path / "run", resume=True)
-    assert same(whole.vectors, resumed.vectors)
-    other = replace(CONFIG, loss=Logistic(2.0))
-    with pytest.raises(spherec.errors.DataError, match="loss"):
-        train(DATA, other, device="cpu", checkpoint=tmp_path / "run", resume=True)
 
 
 def test_their_settings_are_plain_data_and_come_back_as_placeholders():

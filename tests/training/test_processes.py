@@ -17,7 +17,7 @@ from spherec.distributed.crew import ProcessCrew
 from spherec.distributed.group import ProcessGroup, join_group
 from spherec.distributed.held import PartitionedBatches, hold
 from spherec.distributed.partitions import PartitionedInteractions, save_partitions
-from spherec.distributed.table import ShareGenerator, count_held, draw_held, hold_vectors, interleave
+from spherec.distributed.table import ShareGenerator, draw_held, hold_vectors
 from spherec.errors import ArgumentError, DataError, LostProcessError
 from spherec.geometry import DenseVectors
 from spherec.sampling import TwoStage, Uniform
@@ -168,26 +168,10 @@ def partitioned(tmp_path):
     return "data.parts"
 
 
-def test_two_processes_learn_what_one_does_from_partitions(crew, partitioned):
-    alone, together = (crew("run", n, settings="subspaces", data=partitioned)[0] for n in (1, 2))
-    assert difference(alone, together) <= ROUNDING
-    losses = [[epoch["loss"] for epoch in one["history"]] for one in (alone, together)]
-    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
-    assert [epoch["pairs"] for epoch in together["history"]] == [len(DATA)] * 3
-
-
 def test_a_process_alone_learns_from_partitions_what_several_do(crew, tmp_path, partitioned):
     (grouped,) = crew("run", 1, settings="two-stage", data=partitioned)
     alone = run("two-stage", tmp_path, data=partitioned)
     assert difference(grouped, alone) == 0
-
-
-def test_a_run_on_partitions_continues_in_another_number_of_processes(crew, tmp_path, partitioned):
-    options = {"settings": "uniform", "data": partitioned}
-    whole = crew("run", 1, **options)[0]
-    crew("stop_in_one", 2, at=47, rank=0, checkpoint="c", **options)
-    resumed = crew("run", 1, resume=True, checkpoint="c", **options)[0]
-    assert difference(whole, resumed) == 0
 
 
 @pytest.mark.parametrize("settings", ["uniform", "softmin"])
@@ -439,24 +423,6 @@ def test_first_vectors_are_those_of_one_process(monkeypatch, n, dim):
         drawn, held = draw_held(DATA, config, group), hold_vectors(whole, group)
         assert torch.equal(drawn.user_table, held.user_table)
         assert torch.equal(drawn.item_table, held.item_table)
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
-@pytest.mark.parametrize(("first", "past"), [(0, 11), (3, 4), (4, 11), (7, 7)])
-def test_rows_of_all_processes_interleave(n, first, past):
-    numbers = torch.arange(11)
-    held = [numbers[rank::n] for rank in range(n)]
-    mine = [held[rank][count_held(first, rank, n) : count_held(past, rank, n)] for rank in range(n)]
-
-    class Group(Alike):
-        def collect(self, rows, *, everywhere):
-            padded = [rows.new_zeros(len(rows)) for _ in range(n)]
-            for rank in range(n):
-                padded[rank][: len(mine[rank])] = mine[rank]
-            return padded
-
-    for rank in range(n):
-        assert interleave(mine[rank], first, past, Group(rank, n), everywhere=True).tolist() == list(range(first, past))
 
 
 @pytest.mark.parametrize(

@@ -15,16 +15,10 @@ from tests.sampling.checks import CPU
 from tests.training.runs import (
     DATA,
     QUICK,
-    STEPS,
-    Crash,
-    at_step,
-    crash,
-    facts,
     falling,
     same,
     start,
     trained,
-    watch,
     watch_dial,
 )
 
@@ -50,11 +44,6 @@ def reaching(settings=RUNS["subspaces"], **options):
     return trained(reach=True, mainstream=0.4, validate=falling, **settings, **options)
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "run.checkpoint"
-
-
 @each_run
 def test_reach_is_learned_in_every_subspace(settings):
     vectors = reaching(settings, epochs=10).vectors
@@ -66,19 +55,6 @@ def test_reach_is_learned_in_every_subspace(settings):
     torch.testing.assert_close(vectors.reach, vectors.item_reach.mean(1))
     assert same(vectors, reaching(settings, epochs=10).vectors), "the same seed gives the same reach"
     assert not same(vectors, reaching(settings, epochs=10, seed=5).vectors)
-
-
-@each_run
-@pytest.mark.parametrize("step", [2, STEPS + 1, 2 * STEPS + 3])
-def test_after_a_crash_it_goes_on_from_the_last_step(settings, step, path, monkeypatch):
-    whole = reaching(settings)
-    with monkeypatch.context() as patch:
-        watch(patch, at_step(step, crash))
-        with pytest.raises(Crash):
-            reaching(settings, checkpoint=path, checkpoint_seconds=0)
-    resumed = reaching(settings, checkpoint=path, resume=True)
-    assert same(resumed.vectors, whole.vectors)
-    assert facts(resumed.history) == facts(whole.history)
 
 
 @each_run

@@ -4,15 +4,28 @@ import signal
 from functools import cache
 
 import pytest
+import torch
 
 from spherec.errors import ArgumentError, DataError
 from spherec.losses import Softmin
+from spherec.optim import Adam
+from spherec.sampling import Hard, Popularity
 from spherec.training import RunFiles
 from tests.training.runs import SAMPLERS, STEPS, Crash, at_step, crash, facts, falling, same, trained, watch
+from tests.training.test_features import features_of
 
 EACH_STEP = {"checkpoint_seconds": 0}
 
 each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+REACHING = {"reach": True, "mainstream": 0.4, "subspace_dim": 4}
+POOL = {"loss": Softmin(0.2), "sampler": Popularity(12, beta=0.5, shared=True), "balance": 0.5}
+RUNS = {name: {"sampler": sampler} for name, sampler in SAMPLERS.items()} | {
+    "reach, hinge": {"sampler": Hard(2), **REACHING},
+    "reach, cosine": {"optimizer": Adam(1e-2, schedule="cosine"), **REACHING, **POOL},
+    "reach, penalties": {"covariance": 1.0, "spread_out": 1.0, **REACHING, **POOL},
+    "features": {"features": features_of(without=[2])},
+    "features, reach": {"features": features_of(without=[2]), **REACHING, **POOL},
+}
 
 
 def same_run(one, other):
@@ -25,24 +38,26 @@ def path(tmp_path):
 
 
 @cache
-def whole_run(sampler):
-    return trained(sampler=sampler, validate=falling)
+def whole_run(name):
+    return trained(validate=falling, **RUNS[name])
 
 
-@each_sampler
+@pytest.mark.parametrize("name", RUNS)
 @pytest.mark.parametrize("step", [2, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS + 3, 3 * STEPS])
-def test_after_a_crash_it_goes_on_from_the_last_step(step, sampler, path, monkeypatch):
-    whole = whole_run(sampler)
+def test_after_a_crash_it_goes_on_from_the_last_step(step, name, path, monkeypatch):
+    whole, settings = whole_run(name), {"validate": falling, "checkpoint": path, **RUNS[name]}
     with monkeypatch.context() as patch:
         watch(patch, at_step(step, crash))
         with pytest.raises(Crash):
-            trained(sampler=sampler, validate=falling, checkpoint=path, **EACH_STEP)
+            trained(**settings, **EACH_STEP)
     resumed_steps = []
     watch(monkeypatch, lambda *_: resumed_steps.append(1))
-    resumed = trained(sampler=sampler, validate=falling, checkpoint=path, resume=True)
+    resumed = trained(**settings, resume=True)
     assert len(resumed_steps) == 3 * STEPS - (step - 1)
     assert same_run(resumed, whole)
-    assert whole.history.best.epoch == 1
+    if "features" in settings:
+        assert torch.equal(resumed.feature_map.weights, whole.feature_map.weights)
+        assert torch.equal(resumed.feature_map.lengths, whole.feature_map.lengths)
 
 
 @each_sampler
@@ -98,11 +113,6 @@ def test_a_run_that_lost_patience_can_be_given_more(path):
     assert len(trained(validate=falling, epochs=9, patience=2, checkpoint=path).history.epochs) == 3
     resumed = trained(validate=falling, epochs=9, patience=4, checkpoint=path, resume=True)
     assert same_run(resumed, trained(validate=falling, epochs=9, patience=4))
-
-
-def test_without_resume_it_starts_anew(path):
-    trained(epochs=2, checkpoint=path)
-    assert same_run(trained(epochs=2, checkpoint=path), trained(epochs=2))
 
 
 def test_the_pauses_between_checkpoints_are_kept(path, monkeypatch):

@@ -180,7 +180,8 @@ def draw_held(data: Interactions, config: Training, group: ProcessGroup) -> Dens
             low, high = np.searchsorted(places, (begin, end))
             table[low:high] = unit(rows[places[low:high] - begin])
         begin = end
-    return DenseVectors(*tables, config.constraint)
+    users, items = tables
+    return DenseVectors(users, items, config.constraint)
 
 
 def gather_vectors(held: DenseVectors, data: Interactions, group: ProcessGroup) -> DenseVectors:
