@@ -51,7 +51,7 @@ EXTRAS_IN = {
     "pandas": "recommender/results.py",
     "usearch": "ranking/usearch.py",
     "optuna": "lab/tuning.py",
-    "fastapi": ("serve/app.py", "serve/answers.py"),
+    "fastapi": ("serve/app.py", "serve/answers.py", "serve/server.py"),
     "starlette": ("serve/app.py", "serve/guard.py"),
     "pydantic": "serve/schema.py",
     "prometheus_client": "serve/metrics.py",

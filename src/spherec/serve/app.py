@@ -53,10 +53,10 @@ def create_app(options: ServeOptions, served: ServedModel | None = None, *, is_l
 
     Args:
         options: Files and limits.
-        served: The model, if it is loaded already. By default it is loaded when the app starts.
+        served: The model, if it is loaded already.
         is_local: Answer only those who ask for localhost or an IP address, unless there are keys.
     """
-    service = Service(options, served)
+    service = Service(options, served or ServedModel.load(options))
 
     @asynccontextmanager
     async def run(_: FastAPI) -> AsyncIterator[None]:

@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from functools import partial
 from typing import Any
 
 import uvicorn
+from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
@@ -47,7 +49,7 @@ def serve(options: ServeOptions, *, announce: Callable[[str], None] = lambda _: 
     with _listen(options) as listener, _ignore(signal.SIGTERM, signal.SIGINT):
         host, port = listener.getsockname()[:2]
         is_local = ipaddress.ip_address(host).is_loopback
-        config = configure(partial(create_app, options, served, is_local=is_local), workers=options.workers)
+        config = configure(partial(_make_app, options, served, is_local), workers=options.workers)
         listener.listen(config.backlog)  # requests wait until the model is loaded
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
         if served is not None:
@@ -60,6 +62,15 @@ def serve(options: ServeOptions, *, announce: Callable[[str], None] = lambda _: 
             del os.environ[SHARED_FOLDER]
         if any(process.exitcode == uvicorn.config.STARTUP_FAILURE for process in supervisor.processes):
             raise SpherecError("a process of the server cannot start; the log above has the cause")
+
+
+def _make_app(options: ServeOptions, served: ServedModel | None, is_local: bool) -> FastAPI:
+    """Return the app. What is wrong with its files ends a worker for good, or it would be started again and again."""
+    try:
+        return create_app(options, served, is_local=is_local)
+    except SpherecError as error:
+        logging.getLogger("spherec.serve").error("cannot start", extra={"fields": {"cause": str(error)}})
+        sys.exit(uvicorn.config.STARTUP_FAILURE)
 
 
 def configure(make_app: Callable[[], Any], workers: int = 1) -> uvicorn.Config:

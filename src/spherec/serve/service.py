@@ -30,26 +30,20 @@ class Service:
     A request reads the current model once. So its answer comes from one version, whatever happens meanwhile.
     """
 
-    served: ServedModel
-    "The current version."
-
-    def __init__(self, options: ServeOptions, served: ServedModel | None) -> None:
+    def __init__(self, options: ServeOptions, served: ServedModel) -> None:
         self.options = options
         self.metrics = Metrics()
         threads = options.threads or max((os.cpu_count() or 1) // options.workers - 1, 1)
         self.batcher = Batcher(threads, options.queue, self.metrics)
         self.is_stopping = False
         self._stamp: Stamp = ()
-        if served is not None:
-            self._put(served)
+        self._put(served)
         self._adding, self._loading = asyncio.Lock(), asyncio.Lock()
         self._watcher: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Load the model, and begin to answer; at SIGTERM go on for a moment, and say that the end is near."""
+        """Begin to answer; at SIGTERM go on for a moment, and say that the end is near."""
         forget_dead_workers()
-        if not hasattr(self, "served"):
-            await self.refresh()
         if self.options.watch_seconds > 0:
             self._watcher = asyncio.create_task(self._watch())
         if threading.current_thread() is threading.main_thread():
@@ -76,7 +70,9 @@ class Service:
             if stamp == self._stamp:
                 return False
             self._stamp = stamp
-            self._put(await asyncio.to_thread(ServedModel.load, self.options))
+            served = await asyncio.to_thread(ServedModel.load, self.options)
+            self.metrics.model.labels(self.served.checksum).set(0)
+            self._put(served)
             return True
 
     async def pick_up(self) -> None:
@@ -123,8 +119,6 @@ class Service:
 
     def _put(self, served: ServedModel) -> None:
         """Answer from a version from now on."""
-        if hasattr(self, "served"):
-            self.metrics.model.labels(self.served.checksum).set(0)
         self.served, self._stamp = served, served.stamp
         self.metrics.model.labels(served.checksum).set(1)
 
