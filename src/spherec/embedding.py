@@ -25,7 +25,7 @@ from torch import Tensor
 from spherec.geometry import Constraint, DenseVectors, Space, join_subspaces, place_rows
 from spherec.kernels import Backend, backend
 from spherec.kernels.reference.features import HASH_BITS
-from spherec.optim import Adam, DenseAdam
+from spherec.optim import Adam, start_adam
 
 _RATE = 2.5  # times 1/√(F + 1): the share of the learning rate at which W moves, chosen on a validation part
 _BLOCK = 16384  # vectors in a block of `LiveVectors`: exact ranking catches rows up once for about 1000 queries
@@ -68,16 +68,16 @@ class EmbeddingTable:
     def __init__(self, rows: Tensor, config: Adam, *, constraint: Constraint, planned: int) -> None:
         self._count, self.subspaces, self._dim = rows.shape
         table = rows.flatten(0, 1)
-        self.optimizer = DenseAdam(table, config, constraint=constraint, planned=planned)
+        self._adam, self._rows = start_adam(table, config, constraint=constraint, planned=planned)
 
     def __len__(self) -> int:
         return self._count
 
     def rows(self, index: Tensor) -> Tensor:
-        return self.optimizer.rows(index, self.subspaces)
+        return self._rows.read(index, self.subspaces).view(self.subspaces, len(index), self._dim)
 
     def block(self, first: int, past: int) -> Tensor:
-        rows = self.optimizer.block(first * self.subspaces, past * self.subspaces)
+        rows = self._rows.read_range(first * self.subspaces, past * self.subspaces)
         return rows.view(-1, self.subspaces, self._dim)
 
     def training_rows(self, index: Tensor, n_users: int) -> Tensor:
@@ -86,10 +86,10 @@ class EmbeddingTable:
 
     def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
         del n_users
-        self.optimizer.step(index, gradient)
+        self._rows.move(index, gradient.reshape(-1, self._dim), self.subspaces)
 
     def state(self) -> dict[str, Tensor]:
-        return self.optimizer.state()
+        return self._adam._asdict()
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ class FeatureTable(EmbeddingTable):
     def training_rows(self, index: Tensor, n_users: int) -> Tensor:
         """Return the same rows as a training step sees them: a share of the items without a row of their own."""
         rows, items = super().rows(index), index[n_users:]
-        steps, choice = self.optimizer.state()["steps"], (self._alone, self._seed, self._left_out)
-        self._kept = self._keep_rows(items, steps, *choice) if self._left_out else None
+        choice = self._adam.steps, self._alone, self._seed, self._left_out
+        self._kept = self._keep_rows(items, *choice) if self._left_out else None
         self._products.add(rows[:, n_users:], items, self._read_below(), self._kept)
         return rows
 
@@ -158,7 +158,7 @@ class FeatureTable(EmbeddingTable):
     def step(self, index: Tensor, gradient: Tensor, n_users: int) -> None:
         """Make one step with gradients (P, m, d) of the rows that `training_rows` has just returned; changes them."""
         below = self._products.learn(gradient[:, n_users:], self._kept)  # (P, F + 1, d)
-        self.optimizer.step(torch.cat((index, self._below)), torch.cat((gradient, below), dim=1))
+        super().step(torch.cat((index, self._below)), torch.cat((gradient, below), dim=1), n_users)
 
     def weights(self) -> Tensor:
         """Return W (P, F + 1, d) as it is now."""
@@ -166,7 +166,7 @@ class FeatureTable(EmbeddingTable):
 
     def _read_below(self) -> Tensor:
         """Return W / `_scale` (P, F + 1, d) as it is now."""
-        return self.optimizer.rows(self._below, self.subspaces)
+        return super().rows(self._below)
 
 
 @dataclass(frozen=True)

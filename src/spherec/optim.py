@@ -31,6 +31,7 @@ from spherec.errors import ArgumentError, check_choice, check_number
 from spherec.geometry import Constraint
 from spherec.kernels import backend
 from spherec.kernels.protocol import AdamRates, AdamState
+from spherec.kernels.reference.adam import ReferenceRows
 
 Schedule = Literal["constant", "cosine"]
 """constant: the learning rate stays. cosine: it falls along half a cosine, to 0 when the run ends."""
@@ -66,43 +67,23 @@ class Adam:
         check_choice("schedule", self.schedule, get_args(Schedule))
 
 
-class DenseAdam:
-    """Adam on the rows of one table (n, D), which it changes in place.
+def start_adam(
+    table: Tensor, config: Adam, *, constraint: Constraint = "sphere", planned: int = 1
+) -> tuple[AdamState, ReferenceRows]:
+    """Return Adam's state for one table (n, D), and the rows of the table, which it changes in place.
 
-    The table itself is behind: `rows` returns some rows as they are by now, `block` a range of them. Reading changes
-    nothing. In the ball, rows that have moved out are scaled back whenever they are read or moved. `planned` is the
-    number of steps that a schedule spans.
+    The table itself is behind: the rows are read as they are by now. In the ball, those that have moved out are scaled
+    back whenever they are read or moved. `planned` is the number of steps that a schedule spans.
     """
-
-    def __init__(self, table: Tensor, config: Adam, *, constraint: Constraint = "sphere", planned: int = 1) -> None:
-        device = table.device
-        last = torch.zeros(len(table), dtype=torch.int64, device=device)
-        steps = torch.zeros(1, dtype=torch.int64, device=device)
-        mean, square = (make_table(table.shape, device) for _ in range(2))
-        self._state = AdamState(table, mean, square, last, steps)
-        spanned = planned if config.schedule == "cosine" else None
-        sums = (torch.tensor(values, device=device) for values in _make_tables(config.beta1, config.beta2, spanned))
-        self._rates = AdamRates(config.learning_rate, config.epsilon, config.beta1, config.beta2, *sums)
-        self._rows = backend(device).adam(self._state, self._rates, ball=constraint == "ball")
-
-    def state(self) -> dict[str, Tensor]:
-        """Return everything that another run needs to continue exactly from here; views, not copies."""
-        return self._state._asdict()
-
-    def rows(self, index: Tensor, parts: int = 1) -> Tensor:
-        """Return groups of P rows each, (P, m, D): rows P · index to P · index + P − 1 for indices (m,), as of now."""
-        return self._rows.read(index, parts).view(parts, len(index), self._state.table.shape[1])
-
-    def block(self, first: int, past: int) -> Tensor:
-        """Return the rows from `first` to `past` - 1, as of now."""
-        return self._rows.read_range(first, past)
-
-    def step(self, index: Tensor, gradient: Tensor) -> None:
-        """Make one step: gradients (P, m, D) for groups of P rows each, as `rows` returns them, none for all others.
-
-        Gradients of a row that comes more than once add up.
-        """
-        self._rows.move(index, gradient.reshape(-1, gradient.shape[2]), len(gradient))
+    device = table.device
+    last = torch.zeros(len(table), dtype=torch.int64, device=device)
+    steps = torch.zeros(1, dtype=torch.int64, device=device)
+    mean, square = (make_table(table.shape, device) for _ in range(2))
+    state = AdamState(table, mean, square, last, steps)
+    spanned = planned if config.schedule == "cosine" else None
+    sums = (torch.tensor(values, device=device) for values in _make_tables(config.beta1, config.beta2, spanned))
+    rates = AdamRates(config.learning_rate, config.epsilon, config.beta1, config.beta2, *sums)
+    return state, backend(device).adam(state, rates, ball=constraint == "ball")
 
 
 @lru_cache(maxsize=1)  # they take longer than a small run

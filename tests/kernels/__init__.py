@@ -13,15 +13,24 @@ def using(backend):
         yield backend
 
 
-class DenseAdam(optim.DenseAdam):
+class DenseAdam:
     """The optimiser of a table whose rows are no groups."""
 
+    def __init__(self, table, config, **options):
+        self._state, self._rows = optim.start_adam(table, config, **options)
+
+    def state(self):
+        return self._state._asdict()
+
     def rows(self, index):
-        rows = super().rows(index.reshape(-1))[0]
+        rows = self._rows.read(index.reshape(-1))
         return rows.view(*index.shape, rows.shape[1])
 
+    def block(self, first, past):
+        return self._rows.read_range(first, past)
+
     def everything(self):
-        return self.block(0, len(self.state()["table"]))
+        return self.block(0, len(self._state.table))
 
     def step(self, index, gradient):
-        super().step(index, gradient[None])
+        self._rows.move(index, gradient)
