@@ -1,7 +1,6 @@
 """The growth curves, on sizes that take no time."""
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import growth
 import pytest
@@ -37,13 +36,3 @@ def test_the_claim_compares_many_items_with_few(points):
     assert growth.claim(made)["uniform"]["ratio"] == 2.5
     assert growth.claim(made)["uniform"]["holds"] is False
     assert growth.claim(points) == {}
-
-
-def test_the_picture_is_drawn_from_the_record(points, tmp_path):
-    pytest.importorskip("matplotlib")
-    made = [*points, *(replace(point, curve=curve) for point in points[:6] for curve in ("pairs", "batch"))]
-    record = {"environment": {"device": "a machine"}, "points": [asdict(point) for point in made]}
-    path = tmp_path / "growth-cpu.json"
-    path.write_text(json.dumps(record))
-    growth.draw(path)
-    assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")

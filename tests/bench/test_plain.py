@@ -10,11 +10,9 @@ from plain import PlainTraining, plain_top
 from steps import generate_interactions
 
 from spherec import rng
-from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
-from spherec.losses import Softmin
 from spherec.ranking import ExactRanker
-from spherec.sampling import Hard, Popularity, TwoStage, Uniform
+from spherec.sampling import Popularity, TwoStage, Uniform
 from spherec.training import Training
 from tests.oracles import law_without, popularity_law, stage_two_law
 from tests.sampling.checks import FEWEST_DRAWS, assert_follows, interactions
@@ -80,13 +78,6 @@ def test_two_stage_follows_its_law(sharpness):
     law = stage_two_law(items[positive], items, sharpness, 0.875, allowed)
     drawn = baseline.negatives(np.full(FEWEST_DRAWS, user), np.full(FEWEST_DRAWS, positive))
     assert_follows(drawn[:, 0].tolist(), law)
-
-
-@pytest.mark.parametrize("settings", [{"sampler": Hard(1)}, {"loss": Softmin(), "sampler": Uniform(5)}])
-def test_what_it_does_not_know_it_says(settings):
-    data = generate_interactions(20, 50, 200)
-    with pytest.raises(ArgumentError, match="the baseline knows the hinge"):
-        PlainTraining(data, Training(dim=8, **settings), start(data, 8))
 
 
 def test_its_lists_are_ours():

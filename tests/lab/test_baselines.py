@@ -1,6 +1,6 @@
 """Baselines list what their own libraries list, and nothing that a user has."""
 
-import builtins
+import sys
 
 import numpy as np
 import pytest
@@ -95,14 +95,7 @@ def test_the_most_popular_come_by_count_and_then_by_index():
 
 @pytest.mark.parametrize("name", ["als", "bpr", "knn"])
 def test_without_the_library_one_sentence_says_what_to_install(name, monkeypatch):
-    real = builtins.__import__
-
-    def missing(module, *rest, **options):
-        if module.split(".")[0] == "implicit":
-            raise ImportError(module)
-        return real(module, *rest, **options)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
+    monkeypatch.setitem(sys.modules, "implicit", None)
     sentence = rf"^{name} needs implicit; .*pip install 'spherec\[compare\]', or name other models$"
     with pytest.raises(MissingPackageError, match=sentence):
         fitted(name)

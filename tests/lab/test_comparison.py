@@ -69,26 +69,6 @@ def test_the_result_is_what_doing_it_by_hand_gives(tmp_path):
     assert result.scores == pytest.approx(scores(fold.train, fold.test, result.settings["regularization"]).summary())
 
 
-def test_choosing_never_sees_a_test_pair(tmp_path, fits):
-    comparison(tmp_path, "ease").run(device=CPU)
-    for index in (0, 1):
-        fold = splits.k_fold(DATA, 2, seed=0)[index]
-        train, test = pairs_of(fold.train), pairs_of(fold.test)
-        own = [pairs for pairs, _ in fits if not pairs & test]
-        assert [pairs < train for pairs in own] == [True, True, False]  # two trials on less, then all of it
-        assert own[-1] == train
-
-
-def test_what_is_recorded_is_not_run_again(tmp_path, fits):
-    first = comparison(tmp_path, "ease").run(device=CPU)
-    count = len(fits)
-    again = comparison(tmp_path, "ease")
-    assert again.missing() == []
-    assert again.runs_left() == 0
-    assert again.run(device=CPU) == first
-    assert len(fits) == count
-
-
 def test_trials_survive_what_ends_a_run(tmp_path, monkeypatch, fits):
     def broken(*_, **__):
         raise KeyboardInterrupt
@@ -226,14 +206,7 @@ def test_models_with_nothing_to_choose_need_no_validation_part(tmp_path):
     assert not (tmp_path / "two").exists()
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        MemoryError,
-        torch.OutOfMemoryError,
-        RuntimeError("[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate memory"),
-    ],
-)
+@pytest.mark.parametrize("error", [MemoryError, torch.OutOfMemoryError])
 def test_a_model_that_does_not_fit_into_memory_leaves_the_others(tmp_path, monkeypatch, error):
     def fails(*_, **__):
         raise error

@@ -89,8 +89,6 @@ def test_settings_are_chosen_on_the_validation_part(records):
     for one, training in zip(record.trials, row.choices, strict=True):
         again = train(inner.train, replace(training, epochs=one.epochs), device=CPU).vectors
         assert evaluate(again, inner.train, inner.test, k=EXPERIMENT.k).summary() == one.scores
-    final = replace(row.choices[record.trials.index(best)], epochs=record.settings["epochs"])
-    assert digest_of(train(part.train, final, device=CPU).vectors) == record.digest
 
 
 @pytest.mark.parametrize(("limit", "chosen"), [(None, 0), (9.0, 0), (8.0, 2), (5.0, 1), (1.0, 1)])
@@ -133,17 +131,14 @@ def test_a_run_that_is_interrupted_is_not_recorded(records, trainings, monkeypat
     assert list(records) == []
 
 
-@pytest.mark.parametrize("name", OF_THE_PAPER)
-def test_the_rows_are_those_of_the_papers_table(name):
-    experiment = Experiment.embedded(name)
-    assert [row.name for row in experiment.models] == list(paper_rows(name))
-    assert (experiment.name, experiment.folds, experiment.k, len(experiment.models)) == (name, 4, 50, 15)
-
-
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_a_row_does_what_its_name_says(name):
     kinds = {"uniform": Uniform, "popularity": Popularity}
-    for row in Experiment.embedded(name).models:
+    experiment = Experiment.embedded(name)
+    if name != "two-stage":
+        assert [row.name for row in experiment.models] == list(paper_rows(name))
+        assert (experiment.name, experiment.folds, experiment.k, len(experiment.models)) == (name, 4, 50, 15)
+    for row in experiment.models:
         sampler, negatives, batch = row.name.rsplit("-", 2)
         for training in row.choices:
             assert type(training.sampler) is kinds.get(sampler, TwoStage)
@@ -233,7 +228,11 @@ def line(row="uniform-1-4096", map=1.12, ndcg=3.98, mmr=55.2):
 
 def test_the_csv_says_all_numbers():
     (alone,) = summarize([made(ndcg=0.125)], PAPER_METRICS)  # the deviation of one fold is not known
-    text = paper_csv("book-crossing", [line(), line("two-stage-5-256", map=1.23456), alone])
+    rows = [line(), line("two-stage-5-256", map=1.23456), alone]
+    markdown = paper_markdown(rows, paper_rows("book-crossing")).splitlines()
+    assert {row.count("|") for row in markdown[:5]} == {10}
+    assert markdown[2].startswith("| uniform-1-4096 | 1.12 ± 0.10 ▲ | 1.12 ± 0.07 |")
+    text = paper_csv("book-crossing", rows)
     first, second, third = csv.DictReader(text.splitlines())
     assert list(first.values())[:4] == ["book-crossing", "uniform", "1", "4096"]
     assert (second["sampler"], second["negatives"], second["batch"]) == ("two-stage", "5", "256")
@@ -265,15 +264,3 @@ def test_of_worse_lists_nothing_is_said_about_their_popularity():
     paper = paper_rows("book-crossing")["uniform-1-4096"]
     assert [ours[-1] for ours, _ in compare_with_paper(line(map=1.25, ndcg=3.9, mmr=1.0), paper)] == ["▲", "=", "▲"]
     assert [ours[-1] for ours, _ in compare_with_paper(line(map=1.25, ndcg=0.9, mmr=1.0), paper)][1:] == ["▼", "0"]
-
-
-def test_the_table_stands_beside_the_papers():
-    text = paper_markdown([line(map=1.25, ndcg=3.9, mmr=70.0)], paper_rows("book-crossing"))
-    head, rule, row, _, legend = text.splitlines()
-    assert legend.startswith("▲ better")
-    assert head.count("|") == rule.count("|") == row.count("|") == 10
-    cells = [cell.strip() for cell in row.strip("|").split("|")]
-    assert cells == [
-        *("uniform-1-4096", "1.25 ± 0.10 ▲", "1.12 ± 0.07", "3.90 ± 0.20 =", "3.98 ± 0.11"),
-        *("70.00 ± 3.00 ▼", "55.20 ± 0.40", "20", "60"),
-    ]

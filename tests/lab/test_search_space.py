@@ -7,12 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
-from spherec.lab import Choices, Range, SearchSpace, default_search, parse_searches
+from spherec.lab import Choices, Range, SearchSpace, parse_searches
 from spherec.lab.search_space import read_setting
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import Training
 from spherec.training.config import PRESETS
-from tests.training.runs import DATA
 
 WHOLE = st.integers(-(10**9), 10**9)
 ANY = st.floats(allow_nan=False, allow_infinity=False)
@@ -73,11 +72,6 @@ def test_a_range_holds_its_ends_and_nothing_outside(domain, share):
 )
 def test_examples(text, domain):
     assert parse_searches([text]) == {"x": domain}
-
-
-def test_decimals_are_steps_although_no_binary_numbers():
-    domain = Range(0.1, 0.7, step=0.1)
-    assert [value in domain for value in (0.1, 0.2, 0.25, 0.3, 0.7, 0.75)] == [True, True, False, True, True, False]
 
 
 def of(*searches, base=None):
@@ -166,9 +160,3 @@ def test_the_base_itself_is_the_start_where_it_may_be_found():
     assert of("dim=32,128", "sampler.beta=0..1", base=base).start() is None
     assert of("epochs=2..5", base=base).start() is None, "nothing is said about epochs"
     assert of("sampler.kind=Uniform,TwoStage", base=base).start() == {"sampler.kind": "TwoStage"}
-
-
-@pytest.mark.parametrize("preset", PRESETS)
-def test_the_usual_search_of_a_preset_begins_with_the_preset(preset):
-    base = PRESETS[preset].training.resolve(DATA)
-    assert SearchSpace.build(base, default_search(base)).start() is not None

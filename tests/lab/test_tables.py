@@ -94,12 +94,6 @@ def test_p_values_are_over_the_folds_that_both_have(folder):
     assert lines(apart, folder)[1].p_values == {}
 
 
-def test_without_users_values_there_is_no_p_value(folder):
-    results = [result("a", 0, 0.3), result("b", 0, 0.2)]
-    kept(folder, results[:1])
-    assert lines(results, folder)[1].p_values == {}
-
-
 def test_csv_has_exactly_these_columns(folder):
     results = [result("a", 0, 0.3), result("b", 0, 0.2, peak_mb=None)]
     kept(folder, results)
