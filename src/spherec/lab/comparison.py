@@ -96,8 +96,7 @@ class ComparisonPlan:
     @property
     def own_metrics(self) -> tuple[Metric, ...]:
         """The metrics of the user's own, which are recorded in addition to all built-in ones."""
-        built_in = {metric.name for metric in METRICS}
-        return tuple(metric for metric in self.metrics if metric.name not in built_in)
+        return tuple(metric for metric in self.metrics if metric not in METRICS)
 
 
 class Comparison:
@@ -126,7 +125,8 @@ class Comparison:
         self.failed: dict[str, str] = {}
         "Models that could not be fit, and why."
         self._results, self._trials = RecordFile(folder / "records.jsonl"), RecordFile(folder / "trials.jsonl")
-        self._inner = cache(self._cut)
+        # The training part of a fold in two: to learn from, and to choose on.
+        self._inner = cache(lambda fold: validation_part(self.parts[fold].train, plan.validation, seed=plan.seed))
 
     def results(self) -> list[Result]:
         """Return all that is recorded of this plan, also of models that it does not name."""
@@ -267,10 +267,7 @@ class Comparison:
         return done
 
     def _test(self, model: ComparedModel, fold: int, tried: Sequence[Result], context: FitContext) -> None:
-        """Fit a model with the best settings on all training data, and test it.
-
-        Only here the test pairs are looked at.
-        """
+        """Fit a model with the best settings on all training data, and test it: only here test pairs are looked at."""
         part, device = self.parts[fold], context.device
         trials = [record.trials[0] for record in tried]
         best = best_trial(trials, mmr_at_most=model.mmr_at_most)
@@ -319,10 +316,6 @@ class Comparison:
 
     def _metrics(self) -> tuple[Metric, ...]:
         return METRICS + self.plan.own_metrics
-
-    def _cut(self, fold: int) -> Fold:
-        """Cut the training part of a fold in two: to learn from, and to choose on."""
-        return validation_part(self.parts[fold].train, self.plan.validation, seed=self.plan.seed)
 
     def _settings_to_try(self, model: ComparedModel, fold: int) -> list[dict[str, Any]]:
         return model.draw(self.plan.trials, seed=self.plan.seed, fold=fold) if model.has_choices else []

@@ -36,12 +36,9 @@ class Trial:
     epochs: int | None = None
     "Epochs after which the validation metric was best; None for a model without early stopping."
     seconds: float = 0.0
-    failed: str = ""
-    "Reason why it could not be fit; empty where it could."
-    pruned: bool = False
-    "True if it was ended early as poor."
-    number: int = 0
-    "Position in the search, counted from 0."
+    failed: str = ""  # why it could not be fit; empty where it could
+    pruned: bool = False  # ended early as poor
+    number: int = 0  # position in the search, counted from 0
 
     @property
     def state(self) -> Literal["complete", "pruned", "failed"]:

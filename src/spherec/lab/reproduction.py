@@ -44,12 +44,8 @@ PAPER_SETTINGS: Mapping[str, Training] = {
     "two-stage-as-released": Training(sampler=TwoStage.as_released()),
     "two-stage-as-written": Training(sampler=TwoStage.as_written()),
 }
-"""Settings that the rows of an experiment begin from.
-
-Uniform negatives in large batches and sampling by popularity are the paper's baselines. Two-stage sampling is on live
-vectors, tuned; as in the paper's public code, on the initial vectors; and as in the paper's text, where training
-collapses.
-"""
+"""Settings that the rows of an experiment begin from: the paper's baselines, and two-stage sampling on live vectors, as
+in the paper's public code (on the initial vectors), and as in its text, where training collapses."""
 
 
 class Row(OurModel):
@@ -75,12 +71,7 @@ class Row(OurModel):
 
 @dataclass(frozen=True)
 class Experiment(ComparisonPlan):
-    """Rows that are trained and tested on the folds of a cross-validation: a comparison whose models are `Row`s.
-
-    On each fold the number of epochs, and the settings of a row that has several, are chosen on a validation part of
-    the training data. Then a model is trained for that long on all training data and tested on the fold: the test pairs
-    are read once, at the very end.
-    """
+    """A comparison whose models are rows. On each fold a validation part decides on the epochs and on the settings."""
 
     models: tuple[Row, ...]
     name: str = "experiment"
