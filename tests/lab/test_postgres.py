@@ -9,6 +9,7 @@ import optuna
 import pytest
 
 from tests.docs.blocks import ROOT
+from tests.lab.test_tuning import database
 from tests.postgres import Database, server
 
 pytest.importorskip("psycopg", reason="needs a driver for PostgreSQL: pip install 'psycopg[binary]'")
@@ -32,21 +33,11 @@ def url(folder, request):
 def run_workers(url, go, *arguments, seconds=150):
     """Start a worker for each (TRIALS, KILLED), let them begin at once, and return how each ended and what it said."""
     command = [sys.executable, "-m", "tests.lab.worker", url]
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}/src:{ROOT}", "OMP_NUM_THREADS": "1"}
+    how = {"cwd": ROOT, "env": os.environ | {"PYTHONPATH": f"{ROOT}/src:{ROOT}", "OMP_NUM_THREADS": "1"}, "text": True}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with ExitStack() as stack:
-        workers = [
-            stack.enter_context(
-                subprocess.Popen(
-                    [*command, *map(str, pair), str(go)],
-                    cwd=ROOT,
-                    env=environment,
-                    text=True,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.STDOUT,
-                )
-            )
-            for pair in arguments
-        ]
+        begun = (subprocess.Popen([*command, *map(str, pair), str(go)], **how, **pipes) for pair in arguments)
+        workers = [stack.enter_context(worker) for worker in begun]
         for worker in workers:
             stack.callback(worker.kill)
             assert worker.stdout.readline() == "ready\n"
@@ -56,12 +47,8 @@ def run_workers(url, go, *arguments, seconds=150):
 
 
 def trials_of(url):
-    """The trials of the study, over a connection that is closed again."""
-    storage = optuna.storages.RDBStorage(url)
-    trials = optuna.load_study(study_name="spherec", storage=storage).trials
-    storage.remove_session()
-    storage.engine.dispose()
-    return trials
+    with database(url) as storage:
+        return optuna.load_study(study_name="spherec", storage=storage).trials
 
 
 @pytest.mark.slow

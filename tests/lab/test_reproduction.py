@@ -246,18 +246,11 @@ def test_the_csv_says_all_numbers():
 
 
 @pytest.mark.parametrize(
-    ("name", "ours", "theirs", "expected"),
-    [
-        ("ndcg", 4.0, (4.0, 0.25), "▲"),
-        ("ndcg", 3.75, (4.0, 0.25), "="),
-        ("ndcg", 3.625, (4.0, 0.25), "▼"),
-        ("mmr", 50.0, (50.0, 0.5), "▲"),
-        ("mmr", 54.0, (50.0, 0.5), "="),
-        ("mmr", 56.0, (50.0, 9.0), "▼"),
-    ],
+    ("name", "theirs", "marks"),
+    [("ndcg", (4.0, 0.25), {4.0: "▲", 3.75: "=", 3.625: "▼"}), ("mmr", (50.0, 9.0), {50.0: "▲", 54.0: "=", 56.0: "▼"})],
 )
-def test_marks_say_how_ours_compares(name, ours, theirs, expected):
-    assert mark(find_metric(name), MeanStd(ours, 99.0), MeanStd(*theirs)) == expected
+def test_marks_say_how_ours_compares(name, theirs, marks):
+    assert {ours: mark(find_metric(name), MeanStd(ours, 99.0), MeanStd(*theirs)) for ours in marks} == marks
 
 
 def test_of_worse_lists_nothing_is_said_about_their_popularity():

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from spherec.errors import ArgumentError
 from spherec.lab import Choices, Range, SearchSpace, parse_searches
-from spherec.lab.search_space import read_setting
+from spherec.lab.search_space import flatten, read_setting
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import Training
 from spherec.training.config import PRESETS
@@ -62,11 +62,8 @@ def test_a_range_holds_its_ends_and_nothing_outside(domain, share):
         ("x=0.1..1.0", Range(0.1, 1.0)),
         (" x = 1e-4 .. 1e-2 :log ", Range(1e-4, 1e-2, log=True)),
         ("x=32..256:32", Range(32, 256, step=32)),
-        ("x=0..1:0.25", Range(0, 1, step=0.25)),
-        ("x=-1..1", Range(-1, 1)),
         ("x=64,128, 256", Choices((64, 128, 256))),
         ("x=true,false", Choices((True, False))),
-        ("x=Uniform,TwoStage", Choices(("Uniform", "TwoStage"))),
         ("x=1,0.5,1e-3", Choices((1, 0.5, 1e-3))),
     ],
 )
@@ -87,38 +84,16 @@ def test_numbers_take_the_type_of_their_field():
     assert [type(value) for value in domains["loss.margin"].values] == [float, float]
 
 
-def leaves(table, path=""):
-    for name, value in table.items():
-        yield from leaves(value, f"{path}{name}.") if isinstance(value, dict) else [f"{path}{name}"]
-
-
-@given(st.sampled_from(list(PRESETS)), st.data())
-def test_any_field_of_any_preset_can_be_searched(preset, data):
+@pytest.mark.parametrize("preset", PRESETS)
+def test_any_number_of_any_preset_can_be_searched(preset):
     base = PRESETS[preset].training
-    name = data.draw(st.sampled_from(sorted(leaves(base.to_dict()))))
-    value = read_setting(base, name)
-    options = {
-        "constraint": None if base.reach else "sphere,ball",
-        "loss.kind": "Hinge,Softmin",
-        "sampler.kind": "Uniform,Hard",
-        "sampler.vectors": "live,frozen",
-        "optimizer.kind": None,  # there is one
-        "optimizer.beta2": "0.99..0.999",
-        "sampler.cap": "0.5..0.9",
-        "optimizer.schedule": "constant,cosine",
-        "subspace_dim": "32,64",
-        "reach": "true,false",
-    }
-    text = options.get(
-        name, "true,false" if isinstance(value, bool) else "0.1..0.2" if isinstance(value, float) else "5..9"
-    )
-    if name == "loss.temperature":
-        text = "0.1..0.2"  # by default it comes from the data
-    if text is not None:
-        space = of(f"{name}={text}", base=base)
-        for domain in space.domains.values():
-            for one in domain.values if isinstance(domain, Choices) else (domain.low, domain.high):
-                assert read_setting(space.config({name: one}), name) == one
+    for name, value in flatten(base.to_dict()).items():
+        if type(value) in (int, float):
+            usual = "0.1..0.2" if isinstance(value, float) else "5..9"
+            values = {"optimizer.beta2": "0.99..0.999", "subspace_dim": "32..64:32"}.get(name, usual)
+            space = of(f"{name}={values}", base=base)
+            for end in (space.domains[name].low, space.domains[name].high):
+                assert read_setting(space.config({name: end}), name) == end
 
 
 def test_a_kind_can_be_searched_and_begins_from_its_defaults():
