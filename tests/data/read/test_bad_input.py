@@ -60,7 +60,6 @@ OF_CSV = {
     b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR": "line 1.*0x89",
     b"BZh91AY&SY": "bzip2",
     b"\xfd7zXZ\0\0": "xz",
-    b"SQLite format 3\0\x10": "zero byte",
     b"\x93NUMPY\x01\0": "byte 0x93",
     b"\x80\x05\x95\0": "pickle",
     # the encoding
@@ -73,10 +72,8 @@ OF_CSV = {
     "user," + "x" * 200_000 + "\nu,i\n": "'item'",
     "user,item\n": "no rows",
     "user,item": "no rows",
-    "user,item\n\n\r\n": "no rows",
     "user,item\nu,i\nuser,item\nu,j\n": "line 3.*several tables",
     "user,item\nu,i\nu,a,b\n": "line 3: 'u,a,b' has 3 fields.*2 columns",
-    "x,user,item\n1,u,i\nA, or B,u,j\n": "line 3.*A, or B,u,j.*3 columns",
     "user,item\nu,i\nu\n": "line 3: 'u' has 1 fields.*2 columns",
     "user,item,note\nu,i,x\nu,i\nu,i,y\n": "line 3: 'u,i' has 2 fields.*3 columns",
     "user,item,note\nu,i\n": "line 2: 'u,i' has 2 fields",
@@ -96,16 +93,11 @@ OF_CSV = {
 }
 BAD = {str(content)[-40:]: ("a.csv", content, {}, said) for content, said in OF_CSV.items()} | {
     "gzip of nothing": ("a.csv.gz", b"", {}, "no text"),
-    "line ends only, as JSON": ("a.jsonl", b"\n\r\n\n", {}, "no "),
-    "blank MovieLens": ("ratings.dat", "\ufeff ", {"format": "movielens"}, "no text"),
-    "gzipped twice": ("a.csv.gz", GZIPPED, {}, "line 1.*0x8b"),
     "lists in Parquet": ("a.parquet", LISTS.getvalue(), {}, "row 0: column 'item'.*one a row"),
     "text as Parquet": ("a.parquet", GOOD.encode(), {}, "Parquet"),
     "truncated Parquet": ("a.parquet", PARQUET.getvalue()[:-20], {}, "Parquet"),
     "Parquet as text": ("a.csv", PARQUET.getvalue(), {"format": "delimited"}, "Parquet.*--format parquet"),
     "UTF-8 as ASCII": ("a.csv", "user,item\nu,é\n", {"encoding": "ascii"}, "ascii.*name its encoding"),
-    "odd UTF-16": ("a.csv", GOOD.encode("utf-16")[:-1], {"encoding": "utf-16"}, "utf-16.*name its encoding"),
-    "surrogates": ("a.csv", b"user,item\nu,+2AA-\n", {"encoding": "utf-7"}, "utf-7.*name its encoding"),
     # columns
     "no such column": ("a.csv", GOOD, {"user": "usr"}, "'usr'.*'item'.*did you mean 'user'"),
     "no such key": ("a.jsonl", '{"user": 1, "thing": 2}\n', {}, "'item'.*'thing'"),
@@ -114,12 +106,10 @@ BAD = {str(content)[-40:]: ("a.csv", content, {}, said) for content, said in OF_
     # records
     "a second header in JSON": ("a.jsonl", JOINED, {}, "line 2.*several tables"),
     "a second header in Parquet": ("a.parquet", HEADERS.getvalue(), {}, "row 1.*several tables"),
-    "a header in a list": ("a.txt", "1 2\n\nuser item\n", {"format": "adjacency"}, "line 3.*'user'.*several tables"),
     "too few for a value": ("a.csv", "user,item,rating\nu,i,1\nu,j\n", RATED, "line 3.*2 fields"),
     "broken JSON": ("a.jsonl", '{"user": 1, "item": 2}\n{"user": 1,\n', {}, 'line 2.*{"user": 1,.*mend'),
     "JSON array": ("a.json", '[\n{"user": 1, "item": 2}\n]\n', {}, r"line 1: '\['.*jq -c"),
     "NaN in JSON": ("a.jsonl", '{"user": 1, "item": 2}\n{"user": NaN, "item": 2}\n', {}, "line 2.*NaN"),
-    "wrong count": ("a.dat", "1 5\n3 6 7\n", {"format": "citeulike"}, "line 2.*'3'.*2 items"),
     "users without items": ("a.dat", "0\n0\n", {"format": "citeulike"}, "no rows"),
     # ids
     "no id in JSON": ("a.jsonl", '{"user": 1, "item": 2}\n{"user": null, "item": 2}\n', {}, "line 2.*'user'.*None"),
@@ -135,7 +125,6 @@ BAD = {str(content)[-40:]: ("a.csv", content, {}, said) for content, said in OF_
         )
         for word in ("", "five", "inf", "NaN", "1 000", "0x10", "true")
     },
-    "rating after yes": ("a.csv", "user,item,rating\nu,i,true\nu,j,5\n", RATED, "line 3: column 'rating' is '5'"),
     "rating in JSON": ("a.jsonl", '{"user": 1, "item": 2, "rating": "x"}\n', RATED, "line 1: column 'rating' is 'x'"),
     "true among ratings": ("a.jsonl", TRUE, RATED, "line 2: column 'rating' is True"),
     **{
@@ -147,8 +136,6 @@ BAD = {str(content)[-40:]: ("a.csv", content, {}, said) for content, said in OF_
             ("soon", "2004-01-01", 2),
             ("2004-01-01", "2004-02-30", 3),
             ("03/04/2004", 2),
-            ("2004-01-01", "9", 3),
-            ("9", "2004-01-01", 3),
             ("2004-01-01", "", 3),
             ("", "5", 2),
         ]
@@ -164,7 +151,6 @@ BAD = {str(content)[-40:]: ("a.csv", content, {}, said) for content, said in OF_
     # the formats of the field
     "not MovieLens": ("a", "1,2,3\n", {"format": "movielens"}, "line 1: '1,2,3'.*user::item::rating::time"),
     "MovieLens rating": ("a", "1::2::5::9\n1::3::x::9\n", {"format": "movielens"}, "line 2.*'rating' is 'x'"),
-    "EchoNest short": ("a", "a\tb\t5\na\tc\n", {"format": "echonest"}, "line 2.*2 fields"),
     "EchoNest long": ("a", "a\tb\t5\na\tc\t5\t6\n", {"format": "echonest"}, "line 2.*3 columns"),
     "not Book-Crossing": ("a", GOOD, {"format": "book-crossing"}, "'User-ID'.*'user,item,rating,when'"),
     "Book-Crossing rating": ("a", BOOKS, {"format": "book-crossing"}, r"line 3.*'Book-Rating' is '\?'"),

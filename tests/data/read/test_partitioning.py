@@ -60,15 +60,15 @@ def test_partitions_hold_what_reading_at_once_gives(files, tmp_path, partitions,
     assert whole.steps == at_once.steps
 
 
-def test_names_come_by_the_text_of_ids(files, tmp_path):
-    whole = prepare_partitions(files, Reading(), tmp_path / "p", 2, names={"i3": "Three"}).read()
-    assert whole.item_names[whole.item_ids.index_of(["i3"])[0]] == "Three"
-    assert sum(map(bool, whole.item_names)) == 1
-
-
-def test_values_that_are_not_read_are_told(files, tmp_path):
+def test_names_come_by_the_text_of_ids_and_values_that_are_not_read_are_told(files, tmp_path):
     with pytest.warns(UnreadValuesWarning, match="value"):
-        prepare_partitions(files, Reading(), tmp_path / "p", 2)
+        made = prepare_partitions(files, Reading(), tmp_path / "p", 2, names={"i3": "Three"}).read()
+    names = dict(zip(made.item_ids, made.item_names, strict=True))
+    assert {item: name for item, name in names.items() if name} == {"i3": "Three"}
+    for row in files.parent.glob("*.csv"):
+        row.write_text(row.read_text().replace("zero", "title"))
+    inside = prepare_partitions(files, Reading(name="title"), tmp_path / "q", 2).read()
+    assert set(inside.item_names) == {"0"}
 
 
 @pytest.mark.parametrize(
