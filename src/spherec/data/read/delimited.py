@@ -140,7 +140,7 @@ def find_table(path: Path, plan: Plan) -> Table:
                 raise DataError(f"{path}: {names.count(repeated)} columns are called {repeated!r}; rename all but one")
             return table
     next(read_blocks(path, replace(plan, progress=None)))  # which says what is wrong with a file that is no text
-    best = max(tables, key=lambda table: (len(table.first) > 1, table.separator != " ", len(table.first)))
+    best = likeliest(tables)
     plan.refuse_missing(path, best.names, _OTHER_WAYS if plan.columns is None else "")
     header = ", ".join(best.names)
     raise DataError(f"{path}, line 1: {best.lines[0][:_SHOWN]!r} is not {header}; name the right format")
@@ -157,6 +157,11 @@ def list_tables(path: Path, plan: Plan) -> list[Table]:
         quoted = has_quotes if plan.quotes is None else plan.quotes
         tables.append(Table(separator, quoted, plan.escape, lines, plan.header))
     return tables
+
+
+def likeliest(tables: Sequence[Table]) -> Table:
+    """Return the table with most columns; spaces are often inside fields."""
+    return max(tables, key=lambda table: (len(table.first) > 1, table.separator != " ", len(table.first)))
 
 
 def _locate(

@@ -12,7 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from spherec.data.events import level_of_caller
-from spherec.data.read.delimited import SEPARATORS, Table, list_tables
+from spherec.data.read.delimited import likeliest, list_tables
 from spherec.data.read.formats import FORMATS, VALUE_NAMES, FormatName, Plan, Reading, detect_format
 from spherec.data.read.json_lines import looks_like_json, read_objects
 from spherec.data.read.parquet import first_cells
@@ -182,12 +182,11 @@ def _recognise_list(path: Path, lines: list[str], reading: Reading) -> Plan | No
         return _take_for("adjacency", reading)
     elif widths == {2} and not all(counted):
         return replace(_take_for("adjacency", reading), read_as="pairs", described="user item, no header")
-    raise _undecided(path, lines[0])
+    raise _undecided(path, lines[0], len(rows[0]))
 
 
-def _undecided(path: Path, line: str) -> DataError:
+def _undecided(path: Path, line: str, n_fields: int) -> DataError:
     """Return an error that says how the first line looks, and which options say what the file is."""
-    n_fields = len(line.split(_likely_separator(line)))
     shown = f"{line[:_SHOWN]!r}{'…' if len(line) > _SHOWN else ''}"
     header = ",".join(("user", "item", "rating", "time", "…")[: max(n_fields, 2)])
     return DataError(
@@ -228,8 +227,9 @@ def _recognise_delimited(path: Path, plan: Plan) -> Plan:
             return _recognise_table(replace(plan, format="delimited"), title, path, table.sample(100))
     names_nothing = plan.format == "auto" and not plan.header and not plan.separator
     has_defaults = plan.user == "user" and plan.item == "item"
-    if names_nothing and has_defaults and "\ufffd" not in line and "\0" not in line and not _is_header(tables):
-        raise _undecided(path, line)
+    cells = likeliest(tables).first
+    if names_nothing and has_defaults and "\ufffd" not in line and "\0" not in line and not _is_header(cells):
+        raise _undecided(path, line, len(cells))
     return replace(likely, format="delimited")  # whose reader names what is missing
 
 
@@ -279,18 +279,9 @@ def _find_role(path: Path, names: Iterable[str], role: str, wanted: str, groups:
     return hits[0] if hits else wanted
 
 
-def _is_header(tables: Sequence[Table]) -> bool:
-    """Return whether a first line holds names: under its likeliest separator, no field is a number or lacks letters."""
-    likely = _likely_separator(tables[0].lines[0])
-    cells = next(table for table in tables if table.separator == likely).first
+def _is_header(cells: Sequence[str]) -> bool:
+    """Return whether a first line holds names: no field is a number or lacks letters."""
     return all(re.search(r"[^\W\d]", cell) and not _NO_NAME.fullmatch(cell.strip()) for cell in cells if cell.strip())
-
-
-def _likely_separator(line: str) -> str:
-    """Return a tab where there is one, or the most frequent separator; spaces are often inside fields."""
-    return max(
-        SEPARATORS, key=lambda one: (one == "\t" and one in line, line.count(one) * (one != " "), line.count(one))
-    )
 
 
 def _plain(name: str) -> str:
