@@ -85,22 +85,6 @@ def test_without_models_named_those_that_cannot_are_left_out(spherec, prepared, 
     assert spherec("compare", prepared, "--models", "ease", *options).code == 2
 
 
-def test_a_test_part_with_ids_of_another_type_is_refused(spherec, tmp_path):
-    """A CSV has strings, Parquet may have integers: nothing would ever be found."""
-    import polars as pl
-
-    train, test = tmp_path / "train.csv", tmp_path / "test.parquet"
-    train.write_text("user,item\n1,10\n1,11\n2,10\n2,12\n")
-    pl.DataFrame({"user": [1, 2], "item": [12, 11]}).write_parquet(test)
-    folder = ("-o", tmp_path / "out")
-    compared = spherec("compare", train, "--test", test, "--models", "most-popular", *folder)
-    split = spherec("data", "split", train, "--by", "given", "--test", test, *folder)
-    for done in (compared, split):
-        assert done.code == 2
-        assert "the train part has the user '1' (str), and the test part has 1 (int)" in done.err
-    assert not (tmp_path / "out").exists()
-
-
 def test_folds_one_by_one(compare):
     assert json.loads(compare("--only-folds", 1, "--json", models="ease").out)["models"][0]["folds"] == 1
     done = compare("--only-folds", 0, models="most-popular")

@@ -145,7 +145,7 @@ BAD = {
         ("model.spherec", "train.npz", "test.npz", "--mainstream", 0.5),
         ["mainstream has no effect", "this model has no reach"],
     ),
-    "no model": (("no.npz", "train.npz", "test.npz"), ["no.npz does not exist", "give a model or a table"]),
+    "no model": (("no.npz", "train.npz", "test.npz"), ["no.npz"]),
     "no train": (("model.spherec", "no.npz", "test.npz"), ["no.npz"]),
     "no test": (("model.spherec", "train.npz", "no.csv"), ["no.csv"]),
     "train for model": (("train.npz", "train.npz", "test.npz"), ["not 'spherec-model'", "right file"]),

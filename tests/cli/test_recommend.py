@@ -7,7 +7,6 @@ import json
 import polars as pl
 import pytest
 
-from spherec.errors import DataError
 from spherec.recommender import load
 from tests.recommender.models import ITEMS, USERS, model_of, small
 
@@ -143,9 +142,6 @@ def test_an_index_that_does_not_fit_is_refused(spherec, command, index, tmp_path
         assert (done.code, done.out) == (2, "")
         assert "m.usearch is the index of other vectors" in done.err
         assert "build it again" in done.err
-    done = command("similar", "u1", "--users", "--index", index)
-    assert done.code == 2
-    assert "--index is of items" in done.err
 
 
 @pytest.fixture
@@ -169,16 +165,6 @@ def test_indexes_of_all_parts_give_the_same_answers(command, path, parts):
     model = load(path, index=True, device="cpu")
     assert len(model.ranker.rankers) == 3
     assert model.recommend(["u1"], 5) == MODEL.recommend(["u1"], 5)
-
-
-def test_a_part_without_its_index_is_refused(command, path, parts):
-    done = command("recommend", "u1", "--index", parts[1], "--index", parts[0], "--index", parts[2])
-    assert (done.code, done.out) == (2, "")
-    assert "3 files are the indexes of all 3 parts, in their order" in done.err
-    assert command("recommend", "u1", "--index", parts[0]).code == 2
-    parts[1].unlink()
-    with pytest.raises(DataError, match=r"m\.usearch: No such file"):  # and not two of three
-        load(path, index=True)
 
 
 # --- The dial --------------------------------------------------------------------------------------------------------
@@ -256,7 +242,7 @@ def test_bad_input_is_one_sentence(command, arguments, told, tmp_path, monkeypat
     assert [file.name for file in tmp_path.iterdir()] == ["m.spherec"]
 
 
-@pytest.mark.parametrize("command", [("recommend", "u1"), ("similar", "i1"), ("explain", "u1", "i1"), ("info",)])
+@pytest.mark.parametrize("command", [("recommend", "u1"), ("info",)])
 def test_what_is_no_model(spherec, tmp_path, command):
     (tmp_path / "x.csv").write_text("user,item\nu1,i1\n")
     small().save(tmp_path / "x.npz")

@@ -12,29 +12,24 @@ from tests.recommender.models import model_of, small
 @pytest.fixture
 def model(tmp_path):
     model_of(small()).save(tmp_path / "model.spherec")
+    (tmp_path / "items.csv").write_text("id,author\nx,y\n")
+    (tmp_path / "keys").write_text("\n")
     return tmp_path / "model.spherec"
 
 
-def test_a_missing_model_is_named(spherec, tmp_path):
-    done = spherec("serve", tmp_path / "none.spherec", "--port", 0)
-    assert (done.code, "none.spherec" in done.err) == (2, True)
-
-
-def test_a_missing_index_is_named(spherec, model):
-    done = spherec("serve", model, "--index", "--port", 0)
-    assert (done.code, "model.usearch" in done.err) == (2, True)
-
-
-def test_a_table_of_other_items_is_refused(spherec, model, tmp_path):
-    (tmp_path / "items.csv").write_text("id,author\nx,y\n")
-    done = spherec("serve", model, "--items", tmp_path / "items.csv", "--port", 0)
-    assert (done.code, "has none of the model's items" in done.err) == (2, True)
-
-
-def test_an_empty_key_file_is_refused(spherec, model, tmp_path):
-    (tmp_path / "keys").write_text("\n")
-    done = spherec("serve", model, "--api-key-file", tmp_path / "keys", "--port", 0)
-    assert (done.code, "has no key" in done.err) == (2, True)
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("none.spherec",), "none.spherec"),
+        (("model.spherec", "--index"), "model.usearch"),
+        (("model.spherec", "--items", "items.csv"), "has none of the model's items"),
+        (("model.spherec", "--api-key-file", "keys"), "has no key"),
+    ],
+)
+def test_what_is_missing_or_does_not_fit_is_named(spherec, model, monkeypatch, words, said):
+    monkeypatch.chdir(model.parent)
+    done = spherec("serve", *words, "--port", 0)
+    assert (done.code, said in done.err) == (2, True)
 
 
 def test_a_port_in_use_is_named(spherec, model):

@@ -22,9 +22,7 @@ _feature_option = partial(option, panel="Item features")
 class FeatureOptions:
     """Options for features of items."""
 
-    item_features: list[Path] | None = _feature_option(
-        "Table or matrix of items: helps with all, places new ones. May be repeated.", "FILE"
-    )
+    item_features: list[Path] | None = _feature_option("Table or matrix of items. May be repeated.", "FILE")
     feature_kinds: list[str] | None = _feature_option(
         f"Kind of a column, by default guessed: {', '.join(_KINDS)}. May be repeated.", "COLUMN=KIND", "--feature-kind"
     )

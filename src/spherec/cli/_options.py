@@ -44,7 +44,9 @@ def group(kind: _Group) -> _Group:
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 ModelPath = Annotated[Path, typer.Argument(metavar="MODEL", help="Model file from 'spherec train'.")]
-Device = Annotated[Literal["auto", "cpu", "cuda"], typer.Option(help="auto takes the GPU if there is one.")]
+Device = Annotated[
+    Literal["auto", "cpu", "cuda"], typer.Option(metavar="NAME", help="cpu, or cuda; auto takes it if it is there.")
+]
 Dial = Annotated[
     float | None,
     typer.Option(

@@ -22,7 +22,7 @@ class ModelSettings:
     preset: str = model_option("Preset; 'spherec presets' lists them.", "PRESET", "--preset", default="two-stage")
     config: Path | None = model_option("TOML file of settings, named as in --set.", "FILE")
     settings: list[str] | None = model_option(
-        "Any setting of 'spherec presets two-stage': sampler.beta=0.6. May be repeated.", "NAME=VALUE", "--set"
+        "Any setting, such as sampler.beta=0.6. May be repeated.", "NAME=VALUE", "--set"
     )
 
     def training(self, **options: Any) -> Training:

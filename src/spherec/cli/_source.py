@@ -27,6 +27,7 @@ from spherec.distributed.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, DataError
 
 _table_option = partial(option, panel="Reading a table")
+_plain_option = partial(_table_option, show_default=False)
 _file_option = partial(option, panel="Unusual files")
 _cut_option = partial(option, panel="Which pairs")
 _names_option = partial(option, panel="Item names")
@@ -39,13 +40,11 @@ _FLAGS = ("--quotes", "--no-quotes", "--weigh", "--no-weigh", "--iterate")  # op
 class TableOptions:
     """Options that say how a table of events is read."""
 
-    user_column: str = _table_option("Column of users; usual names are recognised.", "NAME", default="user")
-    item_column: str = _table_option("Column of items; usual names are recognised.", "NAME", default="item")
+    user_column: str = _plain_option("Column of users, by default recognised.", "NAME", default="user")
+    item_column: str = _plain_option("Column of items, by default recognised.", "NAME", default="item")
     value_column: str | None = _table_option("Column of ratings or counts.", "NAME")
     time_column: str | None = _table_option("Column of times: numbers or dates.", "NAME")
-    format: FormatName = _table_option(
-        "Format; 'spherec data prepare --help' lists them.", "FORMAT", "--format", default="auto"
-    )
+    format: FormatName = _plain_option("Format, by default recognised.", "FORMAT", "--format", default="auto")
     min_value: float | None = _table_option("Keep pairs with at least this rating or count.", "MIN")
 
     def of(self, data: Sequence[str]) -> "Source":
@@ -58,7 +57,7 @@ class Source(TableOptions):
     """The argument DATA and its options."""
 
     data: list[str] = typer.Argument(
-        ..., metavar="DATA", help="'book-crossing', what 'spherec data prepare' wrote, or files of events."
+        ..., metavar="DATA", help="'book-crossing', a file of 'spherec data prepare', or events."
     )
 
     @property
@@ -125,16 +124,12 @@ class Source(TableOptions):
             note(remark)
         return data
 
-    def load_parts(self, test: Sequence[str], *, has_lists: bool = False) -> tuple[Interactions, Interactions]:
-        """Load DATA as the train part, and `test` as the test part, read alike.
-
-        Options are for whichever part is not prepared, or for a table of lists where the command `has_lists`.
-        """
+    def load_parts(self, test: Sequence[str]) -> tuple[Interactions, Interactions]:
+        """Load DATA as the train part, and `test` as the test part; options are for whichever is not prepared."""
+        plain = {field.name: field.default for field in fields(TableOptions) if field.name != "min_value"}
         parts = [self, replace(self, data=list(test))]
-        if has_lists or not all(part.is_prepared for part in parts):
-            plain = {field.name: field.default for field in fields(TableOptions) if field.name != "min_value"}
-            parts = [replace(part, **plain) if part.is_prepared else part for part in parts]  # type: ignore[arg-type]
-        return parts[0].load(), parts[1].load()
+        train, held_out = (replace(part, **plain) if part.is_prepared else part for part in parts)  # type: ignore[arg-type]
+        return train.load(), held_out.load()
 
     def open_partitions(self, *, weigh: bool | None) -> PartitionedInteractions:
         """Open a partitioned data set, of which each process reads what it holds."""
@@ -169,7 +164,7 @@ class Source(TableOptions):
 class RawSource(Source):
     """DATA with all options for reading raw files."""
 
-    format: FormatName = _table_option(
+    format: FormatName = _plain_option(
         f"Format; auto recognises: {', '.join(FORMATS)}.", "FORMAT", "--format", default="auto"
     )
     weigh: bool | None = _table_option("Keep ratings or counts, to weigh by.", None, "--weigh/--no-weigh")

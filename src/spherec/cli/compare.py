@@ -33,12 +33,12 @@ class PlanOptions:
     """Options that decide the figures."""
 
     models: str | None = option(
-        f"Comma-separated presets ('spherec presets') and baselines: {', '.join(BASELINES)}; with --item-features "
-        "also accurate+features, content-knn. Default: our main presets and all baselines.",
+        f"Comma-separated presets and baselines: {', '.join(BASELINES)}; with --item-features also accurate+features, "
+        "content-knn. Default: our main presets and all baselines.",
         "NAMES",
     )
     folds: int = option("Parts that each user's items are dealt over.", "N", default=4)
-    test: list[str] | None = option("Data to test on, read like DATA, instead of folds. May be repeated.", "DATA")
+    test: list[str] | None = option("Data to test on instead of folds. May be repeated.", "DATA")
     k: int = option("Length of the lists.", "N", "-k", default=50)
     trials: int = option("Settings to try for each model on each fold.", "N", default=10)
     validation: float = option("Share of training items on which settings are chosen.", "SHARE", default=0.05)

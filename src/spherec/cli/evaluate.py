@@ -14,7 +14,7 @@ from spherec.cli._output import grid, note, show
 from spherec.cli._source import TableOptions
 from spherec.data import splits
 from spherec.data.container import kind_of
-from spherec.data.input_files import find_kind, refuse_unreadable
+from spherec.data.input_files import refuse_unreadable
 from spherec.data.interactions import Interactions
 from spherec.data.read import read_events
 from spherec.data.read.formats import Reading
@@ -49,8 +49,7 @@ def evaluate_command(
     - torchrun --nproc-per-node 4 -m spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     """
     crew = join(device)
-    has_lists = find_kind(model) == "file" and kind_of(model) is None
-    fold = splits.given(*options.of(train).load_parts(test, has_lists=has_lists))
+    fold = splits.given(*options.of(train).load_parts(test))
     lists = Reading(user=options.user_column, item=options.item_column, value=rank_column)
     lister = _load_model(model, fold.train, lists, device)
     cold = np.flatnonzero(fold.train.users_per_item == 0)
@@ -72,8 +71,6 @@ def evaluate_command(
 
 def _load_model(path: Path, train: Interactions, lists: Reading, device: DeviceName) -> TrainedModel | GivenLists:
     """Load the model, to rank on this device, or the lists in a table."""
-    if find_kind(path) == "nothing":
-        raise DataError(f"{path} does not exist; give a model or a table of user, item, rank")
     refuse_unreadable(path)
     if kind_of(path) is not None:
         content = Artifact.load(path)

@@ -125,9 +125,7 @@ def similar_command(
     as_json: AsJson = False,
 ) -> None:
     """Example: spherec similar books.spherec 0345339703"""
-    if users and index:
-        raise ArgumentError("--index is of items, and --users lists users; leave out one of them")
-    loaded = _load(model, index)
+    loaded = _load(model, None if users else index)
     if users:
         near_users = loaded.similar_users(_parse_ids("user", ids, loaded.data.user_ids), k)
         print_results(near_users, format, as_json, ["user"], lambda record: f"Users similar to {record.user}")

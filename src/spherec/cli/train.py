@@ -42,16 +42,15 @@ class TrainSettings(ModelSettings):
 class RunOptions:
     """Options about the run and its files."""
 
-    output: Path = option("Model file to write, e.g. books.spherec.", "FILE", "--output", "-o", default=...)
+    output: Path = option("Model file to write.", "FILE", "--output", "-o", default=...)
     force: Force = False
     validation: float | None = _run_option(
-        "Share of each user's items to hold out, to stop at the best epoch. Default: 0.05; 0 with accurate and "
-        "fast, which run to their end.",
+        "Share of each user's items to hold out, to find the best epoch. Default: 0.05, or 0 with a schedule.",
         "SHARE",
     )
-    resume: bool = option("Continue an interrupted run.", None, "--resume", default=False)
+    resume: bool = _run_option("Continue an interrupted run.", None, "--resume", default=False)
     checkpoint_seconds: float = _run_option("Seconds between two checkpoints.", "N", default=300.0)
-    shards: bool = option("Write a file for each process of torchrun.", None, "--shards", default=False)
+    shards: bool = _run_option("Write a file for each process.", None, "--shards", default=False)
 
     @property
     def checkpoint(self) -> Path:
