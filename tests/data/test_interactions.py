@@ -14,7 +14,6 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Events
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
-from spherec.data.splits import ratio
 from spherec.errors import ArgumentError, DataError
 from tests.oracles import baskets, pairs_of, typed
 from tests.strategies import MATRICES
@@ -120,16 +119,25 @@ def test_a_frame_passes_values_and_times_on():
     names = {"user": "u", "item": "i", "value": "stars", "time": "at"}
     data = Interactions.from_frame(frame, **names, cut=Cut(min_value=4), duplicates="last")
     assert pairs_of(data) == {(2, 1): 30.0, (2, 2): 40.0}
-    data = Interactions.from_frame(frame, **names, cut=Cut(min_value=4, min_per_item=2), duplicates="sum")
-    assert pairs_of(data) == {(1, 1): 20.0, (2, 1): 30.0}
 
 
-def test_a_false_column_is_refused_with_those_there_are_and_the_likeliest():
-    frame = pd.DataFrame({"user_id": [1], "item": [2]})
-    with pytest.raises(DataError, match="no column 'userid', only 'user_id', 'item'; did you mean 'user_id'"):
-        Interactions.from_frame(frame, user="userid", item="item")
-    with pytest.raises(DataError, match="expected a pandas or polars DataFrame, got list"):
-        Interactions.from_frame([{"user": 1}], user="user", item="item")
+@pytest.mark.parametrize(
+    ("frame", "named"),
+    [
+        (pd.DataFrame({"user_id": [1], "i": [2]}), "no column 'u'.*'user_id'"),
+        ([{"u": 1, "i": 2}], "got list"),
+        (pl.LazyFrame({"u": [1], "i": [2]}), r"LazyFrame; collect\(\)"),
+        (pa.table({"u": [1], "i": [2]}), "to_pandas"),
+    ],
+)
+def test_what_is_no_frame_with_these_columns_is_refused(frame, named):
+    with pytest.raises(DataError, match=named):
+        Interactions.from_frame(frame, user="u", item="i")
+
+
+def test_a_misspelt_rule_is_an_error():
+    with pytest.raises(TypeError, match="cutt"):
+        Interactions.from_pairs([1], [2], cutt=Cut())
 
 
 # --- What may not be -------------------------------------------------------------------------------------------------
@@ -139,7 +147,6 @@ def test_a_false_column_is_refused_with_those_there_are_and_the_likeliest():
     ("change", "message"),
     [
         ({"indptr": np.array([0, 2, 3, 3], dtype=np.int32)}, "int64"),
-        ({"indptr": np.array([[0, 2, 3, 3]])}, "indptr"),
         ({"indptr": np.array([], dtype=np.int64)}, "rows of 3 users"),
         ({"indptr": np.array([0, 2, 3])}, "rows of 3 users"),
         ({"indptr": np.array([1, 2, 3, 3])}, "3 pairs"),
@@ -151,13 +158,12 @@ def test_a_false_column_is_refused_with_those_there_are_and_the_likeliest():
         ({"indices": np.array([2, 0, 1], dtype=np.int32)}, "ascending"),
         ({"indices": np.array([2, 2, 1], dtype=np.int32)}, "distinct"),
         ({"user_ids": IdMap(["ann", "bob"])}, "rows of 2 users"),
-        ({"item_ids": IdMap(["x", "y"])}, r"0 … 1, got 0 … 2"),
         ({"item_names": ("ex", "why")}, "item_names .*3.*2"),
+        ({"item_names": ("ex", "why", 5)}, "item_names .*5"),
         ({"times": np.array([1.0])}, "times"),
-        ({"weights": np.array([1.0])}, "weights"),
-        ({"weights": np.array([1.0, 2.0, 0.0])}, "weights .*0"),
-        ({"times": np.ones((3, 1))}, "times"),
         ({"times": np.array([1.0, np.nan, 2.0])}, "times"),
+        ({"weights": np.ones((3, 1))}, "weights"),
+        ({"weights": np.array([1.0, 2.0, 0.0])}, "weights .*0"),
     ],
     ids=str,
 )
@@ -166,13 +172,9 @@ def test_what_breaks_the_promise_is_refused(data, change, message):
         replace(data, **change)
 
 
-def test_events_that_were_not_merged_are_refused_or_sorted():
-    events = Events.from_columns(["b", "a"], ["x", "y"])
-    try:
-        data = Interactions.from_events(events)
-    except DataError:
-        return
-    assert pairs_of(data) == {("b", "x"): None, ("a", "y"): None}
+def test_events_that_were_not_merged_are_refused():
+    with pytest.raises(DataError):
+        Interactions.from_events(Events.from_columns(["b", "a"], ["x", "y"]))
 
 
 # --- Ways to look ----------------------------------------------------------------------------------------------------
@@ -194,10 +196,10 @@ def test_all_views_show_the_same_pairs(dense):
     assert len(data) == binary.sum()
 
 
-def test_no_user_index_silently_shows_another_row(data):
-    for user in (-1, 3):
-        with pytest.raises((IndexError, ArgumentError)):
-            data.items_of(user)
+@pytest.mark.parametrize("user", [-1, 3])
+def test_no_user_index_silently_shows_another_row(data, user):
+    with pytest.raises(ArgumentError):
+        data.items_of(user)
 
 
 def test_arrays_are_read_only(data):
@@ -224,12 +226,6 @@ def test_names_are_given_by_external_id(data):
     assert pairs_of(named) == pairs_of(data)
     assert data.item_names == ("ex", None, "zed")
     assert data.filter(np.array([True, False, False])).item_names == data.item_names
-
-
-@pytest.mark.parametrize("name", [float("nan"), 5, b"why"])
-def test_a_name_that_is_no_text_is_refused(data, name):
-    with pytest.raises(DataError, match="name"):
-        data.with_item_names({"y": name})
 
 
 def test_interactions_can_be_cut_further():
@@ -267,23 +263,6 @@ def test_the_matrix_belongs_to_the_caller(data):
     assert data.matrix.toarray().tolist() == [[1, 0, 1], [0, 1, 0], [0, 0, 0]]
 
 
-def test_a_part_says_in_its_record_what_it_is(data):
-    part = data.filter(data.times > 1.5, "late ones")
-    assert [(step.name, step.pairs) for step in part.steps] == [("late ones", 2)]
-
-
-@pytest.mark.parametrize(
-    ("frame", "hint"),
-    [
-        (pl.LazyFrame({"u": [1], "i": [2]}), r"LazyFrame; collect\(\)"),
-        (pa.table({"u": [1], "i": [2]}), "to_pandas"),
-    ],
-)
-def test_what_is_almost_a_frame_is_refused_with_the_way_to_one(frame, hint):
-    with pytest.raises(DataError, match=hint):
-        Interactions.from_frame(frame, user="u", item="i")
-
-
 @pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda data: pickle.loads(pickle.dumps(data))])
 def test_copies_are_equal_and_read_only_too(data, again):
     copied = again(data)
@@ -298,23 +277,3 @@ def test_names_from_a_text_file_fit_ids_that_are_numbers():
     assert data.with_item_names({"7": "seven", 8: "eight"}).item_names == ("seven", "eight")
     with pytest.raises(ArgumentError, match="mapping of ids to names, got list"):
         data.with_item_names(["seven"])
-
-
-@pytest.mark.parametrize(
-    "call",
-    [
-        lambda data: Interactions.from_pairs(5, 6),
-        lambda data: Interactions.from_pairs(["a"], ["b"], duplicates=["sum"]),
-        lambda data: Interactions.from_pairs(["a"], ["b"], values=[10**400]),
-        lambda data: Interactions.from_matrix(np.eye(2), orientation=np.eye(2)),
-        lambda data: data.filter([True]),
-        lambda data: data.filter(np.arange(1)),
-        lambda data: data.filter(None),
-        lambda data: Interactions.load(None),
-        lambda data: Interactions.load(3.5),
-        lambda data: ratio("data"),
-    ],
-)
-def test_arguments_of_another_kind_are_our_own_errors(call):
-    with pytest.raises((ArgumentError, DataError)):
-        call(Interactions.from_pairs(["a", "b"], ["x", "y"]))
