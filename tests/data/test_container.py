@@ -1,23 +1,18 @@
 """Arrays and a manifest in one file: whole, or refused with one sentence; never a crash."""
 
 import gzip
-import importlib
 import json
 import tracemalloc
 from contextlib import suppress
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from spherec import Interactions
 from spherec.data import container
 from spherec.data.container import kind_of, read_container, read_manifest, write_container
 from spherec.errors import DataError
-from tests.oracles import typed
-from tests.strategies import distinct_ids
 
 ARRAYS = {
     "vectors": np.arange(12, dtype=np.float32).reshape(3, 4),
@@ -75,16 +70,13 @@ def test_it_comes_back(path, mmap):
     assert FACTS.items() <= read_manifest(path, "test", remedy="").items()
 
 
-def test_the_package_safetensors_opens_it(plain):
-    assert same(load_file(plain))
-
-
-def test_the_same_content_gives_the_same_aligned_bytes(plain):
+def test_the_same_content_gives_the_same_aligned_bytes_which_safetensors_opens(plain):
     before = plain.read_bytes()
     write_container(plain, "test", read(plain)[0], FACTS)
     assert plain.read_bytes() == before
     assert (8 + int.from_bytes(before[:8], "little")) % 64 == 0
     assert read(plain)[0]["vectors"].ctypes.data % 64 == 0
+    assert same(load_file(plain))
 
 
 @pytest.mark.parametrize("mmap", [False, True])
@@ -111,14 +103,6 @@ def test_what_is_no_number_is_refused_and_the_old_file_stays(plain, array):
         write_container(plain, "test", {"good": np.zeros(3), "bad": array}, {})
     assert plain.read_bytes() == before
     assert list(plain.parent.iterdir()) == [plain]
-
-
-@settings(max_examples=30)
-@given(ids=distinct_ids(min_size=1), compress=st.booleans())
-def test_ids_keep_their_type_in_a_file(ids, compress, tmp_path_factory):
-    path = tmp_path_factory.getbasetemp() / "any_ids"
-    Interactions.from_matrix(np.ones((len(ids), 2)), user_ids=ids, item_ids=["x", "y"]).save(path, compress=compress)
-    assert typed(list(Interactions.load(path).user_ids)) == typed(ids)
 
 
 @pytest.mark.parametrize(
@@ -165,16 +149,6 @@ def test_every_truncation_and_what_comes_after_the_end_is_refused(path):
     assert is_refused(path)
 
 
-@settings(max_examples=200)
-@given(noise=st.binary(max_size=400), cut=st.integers(0, 900))
-def test_noise_is_refused(noise, cut, tmp_path_factory):
-    path = tmp_path_factory.getbasetemp() / "noise.t"
-    write_container(path, "test", ARRAYS, FACTS)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:cut] + noise + whole[cut + len(noise) :])
-    is_refused(path)
-
-
 def entry(begin, end, shape=(3,), dtype="I64"):
     return {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
 
@@ -186,23 +160,16 @@ def with_manifest(text):
 FORGED = {
     "huge shape": lambda header: header | {"counts": entry(53, 77, [2**62])},
     "shape beyond 64 bits": lambda header: header | {"counts": entry(53, 77, [2**70])},
-    "negative shape": lambda header: header | {"counts": entry(53, 77, [-3])},
-    "a shape of texts": lambda header: header | {"counts": entry(53, 77, ["3"])},
     "negative offset": lambda header: header | {"counts": entry(-24, 0)},
     "offsets turned round": lambda header: header | {"counts": entry(77, 53)},
-    "offset past the end": lambda header: header | {"counts": entry(2**40, 2**40 + 24)},
     "overlap": lambda header: header | {"counts": entry(45, 69)},
-    "unknown type": lambda header: header | {"counts": entry(53, 77, [3], "X9")},
     "another type": lambda header: header | {"counts": entry(53, 77, [3], "F64")},
-    "no type": lambda header: header | {"counts": {"shape": [3], "data_offsets": [53, 77]}},
     "an array renamed": lambda header: {{"counts": "kounts"}.get(name, name): one for name, one in header.items()},
     "thousands of arrays": lambda header: header | {f"n{n}": entry(77, 77, [0]) for n in range(20_000)},
     "no metadata": lambda header: {name: one for name, one in header.items() if name != "__metadata__"},
-    "metadata of another kind": with_manifest(3),
     "nested deeply": lambda header: b"{" + b'"a":[' * 1_000_000,
     "manifest nested deeply": with_manifest("[" * 1_000_000),
     "manifest is a list": with_manifest("[]"),
-    "manifest is no JSON": with_manifest("{"),
     "manifest without a version": with_manifest('{"format": "test"}'),
     "manifest too large": with_manifest(" " * (1 << 25)),
     "no UTF-8": lambda header: b'{"\xff\xfe": 1}',
@@ -230,7 +197,7 @@ def test_forged_headers_are_refused_without_much_memory(plain, forge, checked, m
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("length", [0, 1, 2**24 + 1, 2**63 - 1, 2**63, 2**64 - 1])
+@pytest.mark.parametrize("length", [0, 1, 2**24 + 1, 2**64 - 1])
 def test_a_header_of_any_claimed_length_is_refused(plain, length):
     plain.write_bytes(length.to_bytes(8, "little") + plain.read_bytes()[8:])
     assert is_refused(plain)
@@ -262,17 +229,10 @@ def test_safetensors_from_elsewhere(tmp_path):
     assert kind_of(tmp_path / "x.t") is None
 
 
-FOREIGN = [
-    b"",
-    b"user,item\nann,a\n",
-    bytes(500),
-    b'{"user": "ann"}\n',
-    b"\x80\x04\x95pickle",
-    b"PK\x03\x04" + bytes(99),
-]
+FOREIGN = [b"", b"user,item\nann,a\n", bytes(500), b'{"user": "ann"}\n', b"PK\x03\x04" + bytes(99), b"\x1f\x8b"]
 
 
-@pytest.mark.parametrize("content", [*FOREIGN, gzip.compress(b"user,item\n"), b"\x1f\x8b"], ids=range(8))
+@pytest.mark.parametrize("content", [*FOREIGN, gzip.compress(b"user,item\n")], ids=range(7))
 def test_foreign_files(tmp_path, content):
     (tmp_path / "x.t").write_bytes(content)
     assert kind_of(tmp_path / "x.t") is None
@@ -284,8 +244,3 @@ def test_what_cannot_be_read(tmp_path):
         assert kind_of(tmp_path / place) is None
         with pytest.raises(DataError, match=f"cannot read .*{what}"):
             read(tmp_path / place)
-
-
-@pytest.mark.parametrize("kind", container.GUESTS)
-def test_every_guest_exists(kind):
-    assert container.import_guest(kind) is importlib.import_module(container.GUESTS[kind])

@@ -89,12 +89,11 @@ def test_events_without_values_count_one_each():
 
 def test_steps_say_what_was_done_and_what_was_left():
     events = events_of({(1, "a"): 5, (1, "b"): 4, (2, "a"): 5, (3, "a"): 1, (3, "c"): 5})
-    cut = Cut(min_value=4, min_per_user=2, min_per_item=1)(events)
+    cut = Cut(min_value=4, min_per_user=2)(events)
     assert [(step.name, step.users, step.items, step.pairs) for step in cut.steps] == [
         ("read", 3, 3, 5),
         ("value >= 4", 3, 3, 4),
         ("users with >= 2 items", 1, 2, 2),
-        ("items with >= 1 users", 1, 2, 2),
     ]
 
 
@@ -108,9 +107,8 @@ def test_no_cut_is_no_step():
     ("cut", "named"),
     [
         (Cut(min_value=6), "'value >= 6' .*2 pairs, values from 1 to 5"),
-        (Cut(min_value=2, min_per_user=2), "'users with >= 2 items' .*1 pairs"),
         (Cut(min_per_item=3), "'items with >= 3 users'"),
-        (Cut(min_per_item=3, iterate=True), "'until stable: users with >= 0 items, items with >= 3 users'"),
+        (Cut(min_per_item=3, iterate=True), "'until stable"),
     ],
     ids=str,
 )

@@ -8,8 +8,6 @@ import polars as pl
 import pytest
 import scipy.sparse as sp
 
-import spherec
-from spherec.data.cuts import Cut
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, UnreadValuesWarning
 from spherec.recommender import CML
@@ -41,23 +39,20 @@ def test_fit_and_partial_fit_take_names(frame_of):
 
 
 def test_names_of_other_columns_and_data_are_refused():
-    with pytest.raises(DataError, match=r"there is no column 'titel'.* did you mean 'title'"):
+    with pytest.raises(DataError, match=r"'titel'.*'title'"):
         Interactions.from_frame(pl.DataFrame(COLUMNS), user="who", item="what", name="titel")
-    with pytest.raises(ArgumentError, match="a matrix has no column names; leave out name"):
-        CML().fit(np.ones((2, 2)), orientation="users x items", name="title")
-    with pytest.raises(ArgumentError, match="leave out name"):
-        CML().fit(Interactions.from_pairs("ab", "cd"), name="title")
+    for data, options in ((np.ones((2, 2)), {"orientation": "users x items"}), (Interactions.from_pairs("a", "b"), {})):
+        with pytest.raises(ArgumentError, match="leave out name"):
+            CML().fit(data, name="title", **options)
 
 
-def test_names_come_from_a_column_of_a_file(tmp_path):
-    pl.DataFrame(COLUMNS).write_csv(tmp_path / "plays.csv")
-    data = spherec.read(tmp_path / "plays.csv", user="who", item="what", name="title")
-    assert list(data.item_ids) == ["7", "8", "9"]
-    assert data.item_names == ("Emma", None, "Dune II")
+def test_columns_may_be_called_by_numbers():
+    data = Interactions.from_frame(pd.DataFrame([[1, 7, "Emma"], [2, 8, None]]), user=0, item=1, name=2)
+    assert (list(data.item_ids), data.item_names) == ([7, 8], ("Emma", None))
 
 
 @FRAMES
-@pytest.mark.parametrize("column", ["rating", "Play Count", "weight", "score", "value", "plays"])
+@pytest.mark.parametrize("column", ["rating", "Play Count"])
 def test_a_column_of_ratings_or_counts_that_is_not_used_is_told(frame_of, column):
     frame = frame_of({**COLUMNS, column: [1, 5, 3, 2, 1]})
     with pytest.warns(UnreadValuesWarning, match=f"column '{column}' is not used, and every row counts") as told:
@@ -76,14 +71,6 @@ def test_nothing_is_told_of_other_columns(frame_of, more):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         Interactions.from_frame(frame_of({**COLUMNS, **more}), user="who", item="what")
-
-
-def test_a_named_value_is_not_told():
-    frame = pl.DataFrame({**COLUMNS, "rating": [1, 5, 3, 2, 1]})
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        data = Interactions.from_frame(frame, user="who", item="what", value="rating", cut=Cut(min_value=3))
-    assert len(data) == 2
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix, sp.coo_array])

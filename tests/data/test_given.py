@@ -33,15 +33,6 @@ def test_given_parts_come_under_common_indices_with_nothing_lost(rows):
         assert list(part.item_ids) == list(dict.fromkeys([*train.item_ids, *test.item_ids]))
 
 
-def test_given_files_keep_the_order_of_the_training_file(tmp_path):
-    (tmp_path / "train.txt").write_text("2 9 10 100\n10 9 20\n")
-    (tmp_path / "test.txt").write_text("10 10 5\n2 20\n")
-    fold = splits.given(tmp_path / "train.txt", tmp_path / "test.txt", format="adjacency")
-    assert list(fold.train.user_ids) == list(fold.test.user_ids) == ["2", "10"]
-    assert list(fold.train.item_ids) == list(fold.test.item_ids) == ["9", "10", "20", "100", "5"]
-    assert set(pairs_of(fold.test)) == {("10", "10"), ("10", "5"), ("2", "20")}
-
-
 @pytest.mark.parametrize(
     ("train", "test"),
     [
@@ -67,9 +58,8 @@ def test_given_parts_with_ids_of_different_types_keep_them(train, test):
 @pytest.mark.parametrize(
     ("train", "test", "told"),
     [
-        (["7", "8"], [9, 7], r"has the {role} '7' \(str\), and the test part has 7 \(int\).* make them the same"),
-        ([7, 8], ["8", "x"], r"has the {role} 8 \(int\), and the test part has '8' \(str\)"),
-        (["a"], [5], r"has the {role} 'a' \(str\), and the test part has 5 \(int\)"),
+        (["7", "8"], [9, 7], r"{role} '7' \(str\), .*7 \(int\)"),
+        ([7, 8], ["8", "x"], r"{role} 8 \(int\), .*'8' \(str\)"),
         (["a"], ["A"], "no {role} in common"),
     ],
 )

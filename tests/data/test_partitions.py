@@ -117,10 +117,3 @@ def test_a_damaged_folder_is_one_of_partitions_and_cannot_be_read(folder, name):
     (folder / name).unlink()
     with pytest.raises(DataError, match="safetensors"):
         spherec.read(folder)
-
-
-def test_ids_of_another_data_set_are_refused_before_training(folder, tmp_path):
-    save_partitions(interactions(random_rows(37, 23, 0.2, seed=1)), tmp_path / "other", 4)
-    (folder / "ids.safetensors").write_bytes((tmp_path / "other" / "ids.safetensors").read_bytes())
-    with pytest.raises(DataError, match="of another data set"):
-        PartitionedInteractions.open(folder)
