@@ -90,12 +90,8 @@ def read_container(
 ) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays of a file of this kind and its manifest, with its `checksum`, against which it is checked.
 
-    Args:
-        path: The file.
-        kind: Its `format`.
-        remedy: How to get an intact file, for errors.
-        mmap: Map the arrays from the file, which must then be replaced atomically, never overwritten. In both cases
-            writing to them changes them in memory only.
+    `remedy` says how to get an intact file, for errors. With `mmap` the arrays are mapped from the file, which must be
+    replaced atomically, never overwritten. In both cases, writing to the arrays changes them in memory only.
     """
     with reading_file(path, damage=(Exception,), remedy=remedy) as path, _open(path) as file:
         header, text, checksum, end = _read_header(file)

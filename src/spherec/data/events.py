@@ -136,11 +136,10 @@ class Events:
                 DuplicatePairsWarning,
                 stacklevel=level_of_caller(),
             )
-        sums = _sum_pairs(self.values, order, last) if rule == "sum" else None  # (pairs,)
-        kept = order[last]  # (pairs,)
-        del order, last  # of tens of millions of events
-        merged = self._take(kept)
-        merged = merged if sums is None else replace(merged, values=sums)
+        merged = self._take(order[last])
+        if rule == "sum":
+            values = np.ones(len(self)) if self.values is None else self.values[order]
+            merged = replace(merged, values=np.add.reduceat(values, np.flatnonzero(np.append(True, last[:-1]))))
         return merged.with_step(f"merge repeated pairs ({_RULES[rule]})")
 
     def refuse_unmerged(self) -> None:
@@ -167,17 +166,6 @@ def pair_keys(users: NDArray[Any], items: NDArray[Any], n_items: int) -> NDArray
     """
     keys: NDArray[np.int64] = users.astype(np.int64) * max(int(n_items), 1) + items
     return keys
-
-
-def _sum_pairs(
-    values: NDArray[np.float64] | None, order: NDArray[np.int64], last: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """Return the sum of each pair's values (pairs,); `order` sorts the events by pair, `last` marks each pair's end."""
-    ends = np.flatnonzero(last) + 1  # (pairs,)
-    starts = np.concatenate(([0], ends[:-1]))  # (pairs,)
-    if values is None:
-        return (ends - starts).astype(np.float64)
-    return np.add.reduceat(values[order], starts)
 
 
 def level_of_caller() -> int:

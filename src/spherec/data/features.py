@@ -31,14 +31,12 @@ class Source:
     def describe(self) -> str:
         """Return what it was fitted to, for messages."""
         names = ", ".join(quote(column.name) for column in self.columns)
-        if self.item is not None:
-            return f"a table with the columns {quote(self.item)}, {names}"
         kind, width = self._shape
-        return f"a {kind} matrix of {width} columns ({names})"
+        table = f"a table with the columns {quote(self.item)}, {names}"
+        return table if self.item is not None else f"a {kind} matrix of {width} columns ({names})"
 
     @property
     def _shape(self) -> tuple[str, int | None]:
-        """Kind and width of the matrix."""
         column = self.columns[0]
         return ("sparse", column.width) if isinstance(column, WordColumn) else ("dense", column.size)
 
@@ -182,9 +180,9 @@ class Features:
         strange = [ids[int(index)] for index in np.flatnonzero(self.item_ids.find(ids) < 0)]
         refuse_twins(self.item_ids, strange, "the features have the item", "the data has")
         if len(ids) and len(strange) == len(ids):
+            here, there = describe_id(self.item_ids[0]), describe_id(ids[0])
             raise DataError(
-                f"none of the {len(ids):,} items has features: ids are e.g. {describe_id(self.item_ids[0])} in the "
-                f"features and {describe_id(ids[0])} in the data; write them alike"
+                f"no item has features: ids are e.g. {here} in them and {there} in the data; write them alike"
             )
         numbers, known = self._select(ids)
         return replace(self, item_ids=ids, matrix=numbers, known=known)

@@ -64,11 +64,8 @@ class IdMap(Sequence[Hashable]):
     ) -> NDArray[np.int64]:
         """Return the dense indices (n,) of one id or several, as people give them.
 
-        Args:
-            ids: One id or several; see `list_ids`.
-            role: What the ids are ("user", "item"), for the message.
-            unknown: "skip" leaves out the ids that are not here; otherwise an `UnknownIdError` names them.
-            remedy: What to do about an unknown id, for the message.
+        An `UnknownIdError` names those that are not here, with their `role` ("user", "item") and a `remedy`, unless
+        `unknown` is "skip", which leaves them out.
         """
         check_choice("unknown", unknown, get_args(Unknown))
         wanted = list_ids(ids)

@@ -27,12 +27,10 @@ class DamagedFileError(Exception):
 def reading_file(
     path: str | os.PathLike[str], *, damage: type[Exception] | tuple[type[Exception], ...], remedy: str
 ) -> Iterator[Path]:
-    """Raise a `DataError` for every way in which reading a file inside this block fails.
+    """Yield the path of a file, and raise a `DataError` for every way in which reading it inside this block fails.
 
-    Args:
-        path: The file; yielded as a `Path`.
-        damage: The exceptions that the container's own library raises on damaged bytes.
-        remedy: How to get an intact file, for the message.
+    `damage` are the exceptions that the container's own library raises on damaged bytes, and `remedy` says how to get
+    an intact file.
     """
     path = Path(check_path(path))
     refuse_unreadable(path)

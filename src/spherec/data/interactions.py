@@ -89,23 +89,15 @@ class Interactions:
         item_ids, items = events.item_ids, events.items
         if not events.keeps_items:
             item_ids, items = _compact(item_ids, items)
-        used = replace(events, users=users, items=items)
-        return cls.from_indices(used, IdMap(user_ids), IdMap(item_ids), weigh=weigh)
+        used = replace(events, users=users, items=items, values=events.values if weigh else None)
+        return cls.from_indices(used, IdMap(user_ids), IdMap(item_ids))
 
     @classmethod
-    def from_indices(
-        cls,
-        events: Events,
-        user_ids: IdMap,
-        item_ids: IdMap,
-        names: Names | None = None,
-        *,
-        weigh: bool,
-    ) -> Self:
-        """Build interactions of merged events between the users and items with these ids, of which none is dropped."""
+    def from_indices(cls, events: Events, user_ids: IdMap, item_ids: IdMap, names: Names | None = None) -> Self:
+        """Build interactions of merged events, their values as weights; no user or item with an id here is dropped."""
         events.refuse_unmerged()
-        starts, weights = row_starts(events.users, len(user_ids)), events.values if weigh else None
-        return cls(starts, events.items, user_ids, item_ids, names, events.times, events.steps, weights)
+        starts = row_starts(events.users, len(user_ids))
+        return cls(starts, events.items, user_ids, item_ids, names, events.times, events.steps, events.values)
 
     @classmethod
     def from_pairs(
@@ -265,8 +257,7 @@ class Interactions:
     def filter(self, mask: NDArray[np.bool_], name: str | None = None) -> "Interactions":
         """Return the pairs where `mask` (E,) is true, under the same indices; `name` describes this step."""
         events = self.events().filter(mask, name or "")
-        weigh = self.weights is not None
-        return Interactions.from_indices(events, self.user_ids, self.item_ids, self.item_names, weigh=weigh)
+        return Interactions.from_indices(events, self.user_ids, self.item_ids, self.item_names)
 
     def events(self) -> Events:
         """Return these pairs as events, their weights as values."""
@@ -276,9 +267,7 @@ class Interactions:
     def cut(self, cut: Cut) -> "Interactions":
         """Return the pairs that pass; users and items without any are dropped, so the others get new indices."""
         if cut.min_value is not None and self.weights is None:
-            raise DataError(
-                f"cannot cut at value >= {cut.min_value:g}: interactions hold no values any more; cut when reading them"
-            )
+            raise DataError(f"{cut} cannot be made: interactions hold no values any more; cut when reading them")
         smaller = Interactions.from_events(cut(self.events()), weigh=self.weights is not None)
         names = merge_item_names(self)
         return smaller.with_item_names(names) if names else smaller
@@ -290,9 +279,8 @@ class Interactions:
         """
         if not isinstance(names, Mapping):
             raise ArgumentError(f"names must be a mapping of ids to names, got {type(names).__name__}")
-        return replace(
-            self, item_names=tuple(names.get(item) or names.get(str(item)) or None for item in self.item_ids)
-        )
+        named = (names.get(item) or names.get(str(item)) or None for item in self.item_ids)
+        return replace(self, item_names=tuple(named))
 
     def __eq__(self, other: object) -> bool:
         """Return whether both hold the same pairs, ids in the same order, names, times and weights."""
@@ -314,26 +302,18 @@ class Interactions:
         return f"Interactions(users={self.n_users:,}, items={self.n_items:,}, pairs={len(self):,})"
 
 
-def as_interactions(
-    data: Any,
-    *,
-    user: str | None = None,
-    item: str | None = None,
-    name: str | None = None,
-    weight: str | None = None,
-    orientation: Orientation | None = None,
-) -> Interactions:
+def as_interactions(data: Any, *, orientation: Orientation | None = None, **columns: str | None) -> Interactions:
     """Return interactions unchanged, and make them of a data frame, by the names of its columns, or of a matrix.
 
-    Repeated pairs of a data frame are merged, and their weights add up. A matrix needs its orientation, because a model
-    would learn from a transposed one without complaint.
+    The columns are `user`, `item`, `name` and `weight`; repeated pairs are merged, and their weights add up. A matrix
+    needs its orientation, because a model would learn from a transposed one without complaint.
     """
-    columns = {"user": user, "item": item, "name": name, "weight": weight}
     if isinstance(data, Interactions):
         _refuse_options("Interactions know their users and items", **columns, orientation=orientation)
         return data
     if hasattr(data, "columns"):
         _refuse_options("a data frame goes by columns", orientation=orientation)
+        user, item, name, weight = map(columns.get, ("user", "item", "name", "weight"))
         if user is None or item is None:
             names = ", ".join(map(quote, list(data.columns)[:12]))
             raise ArgumentError(f"a data frame needs the names of its columns, user=… and item=…, two of {names}")
@@ -402,9 +382,7 @@ def _check(data: Interactions) -> None:
 def check_weights(weights: NDArray[np.float64]) -> None:
     """Raise a `DataError` unless pairs can weigh so much."""
     if not ((weights > 0) & np.isfinite(weights)).all():
-        raise DataError(
-            f"weights must be finite and above 0, got {weights.min():g}; leave such pairs out, e.g. with a least value"
-        )
+        raise DataError(f"weights must be finite and above 0, got {weights.min():g}; leave such pairs out, by a cut")
 
 
 def check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_users: int, n_items: int) -> None:

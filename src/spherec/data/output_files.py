@@ -33,9 +33,8 @@ def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[
     When the block has ended, the file is on disk under its name, even if power fails. The output is locked for the time
     of the block.
 
-    Args:
-        path: The output. Where it is a link, the file that it leads to is replaced.
-        mode: Permissions of a new file, of which the umask may take some. One that is replaced keeps its own.
+    Where the output is a link, the file that it leads to is replaced. That file's permissions stay; a new file has
+    those of `mode`, of which the umask may take some.
     """
     with _writing(path) as (target, temporary):
         old_mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None

@@ -116,8 +116,6 @@ def by_time(data: Interactions, *, at: float | str | date | None = None, test: f
     times = _times(data)
     if (at is None) == (test is None):
         raise ArgumentError(f"give either at or test, got at={quote(at)} and test={quote(test)}")
-    if not len(times):
-        raise DataError("there are no pairs to split by time; give interactions with some")
     if test is not None:
         _check_share("test", test)
         tested = int(np.ceil(round(len(times) * test, 6)))  # 5 * 0.6 is a little more than 3
@@ -141,11 +139,7 @@ def cold_items(data: Interactions, share: float = 0.2, *, test: float = 0.2, see
 
     Cold items are drawn from those that somebody has. A user who has no other items is left without training pairs.
 
-    Args:
-        data: Interactions.
-        share: Share of the items that are cold.
-        test: Share of each user's other items to hold out; see `ratio`.
-        seed: Seed of both draws.
+    `share` is that of the items that are cold, `test` that of each user's other items, and the seed is of both draws.
     """
     _check_share("share", share)
     _refuse_other_data(data)
@@ -221,9 +215,8 @@ def _check_share(name: str, share: float) -> None:
 
 
 def _make_fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold:
-    return Fold(
-        data.filter(~tested, f"train part of split: {name}"), data.filter(tested, f"test part of split: {name}")
-    )
+    masks = {"train": ~tested, "test": tested}
+    return Fold(*(data.filter(mask, f"{part} part of split: {name}") for part, mask in masks.items()))
 
 
 def _shuffled_rank(data: Interactions, seed: int) -> NDArray[np.int64]:
@@ -240,9 +233,7 @@ def _refuse_other_data(data: Interactions) -> None:
 
 def _times(data: Interactions) -> NDArray[np.float64]:
     if data.times is None:
-        raise DataError(
-            "these interactions have no times; name the time column when reading them, time= (--time-column)"
-        )
+        raise DataError("there are no times; name the time column when reading, time= (--time-column)")
     return data.times
 
 
@@ -253,10 +244,8 @@ def _refuse_other_ids(train: IdMap, test: IdMap, role: str) -> None:
     strange = [test[int(index)] for index in np.flatnonzero(train.find(test) < 0)]
     refuse_twins(train, strange, f"the train part has the {role}", "the test part has")
     if len(strange) == len(test):
-        raise DataError(
-            f"train and test have no {role} in common: {role} ids are e.g. {describe_id(train[0])} in train and "
-            f"{describe_id(test[0])} in test; give parts of the same data, with ids written alike"
-        )
+        ids = f"{role} ids are e.g. {describe_id(train[0])} in train and {describe_id(test[0])} in test"
+        raise DataError(f"train and test have no {role} in common: {ids}; give parts with ids written alike")
 
 
 def _unite(train: IdMap, test: IdMap) -> IdMap:
@@ -270,5 +259,5 @@ def _reindex(data: Interactions, user_ids: IdMap, item_ids: IdMap, names: Mappin
     items = item_ids.find(data.item_ids).astype(np.int32)[data.indices]  # (E,)
     events = replace(data.events(), users=users, items=items, item_ids=item_ids.array)
     events = events.merge("error").with_step("part of a given split")  # in the order of the new indices
-    part = Interactions.from_indices(events, user_ids, item_ids, weigh=data.weights is not None)
+    part = Interactions.from_indices(events, user_ids, item_ids)
     return part.with_item_names(names) if names else part
