@@ -181,9 +181,8 @@ class Features:
         refuse_twins(self.item_ids, strange, "the features have the item", "the data has")
         if len(ids) and len(strange) == len(ids):
             here, there = describe_id(self.item_ids[0]), describe_id(ids[0])
-            raise DataError(
-                f"no item has features: ids are e.g. {here} in them and {there} in the data; write them alike"
-            )
+            why = f"ids are e.g. {here} in the features and {there} in the data"
+            raise DataError(f"none of the {len(ids):,} items has features: {why}; write them alike")
         numbers, known = self._select(ids)
         return replace(self, item_ids=ids, matrix=numbers, known=known)
 

@@ -267,7 +267,9 @@ class Interactions:
     def cut(self, cut: Cut) -> "Interactions":
         """Return the pairs that pass; users and items without any are dropped, so the others get new indices."""
         if cut.min_value is not None and self.weights is None:
-            raise DataError(f"{cut} cannot be made: interactions hold no values any more; cut when reading them")
+            raise DataError(
+                f"cannot cut at value >= {cut.min_value:g}: interactions hold no values any more; cut when reading them"
+            )
         smaller = Interactions.from_events(cut(self.events()), weigh=self.weights is not None)
         names = merge_item_names(self)
         return smaller.with_item_names(names) if names else smaller
