@@ -16,6 +16,7 @@ from spherec.errors import ArgumentError, DataError
 from spherec.export import EXPORT_FORMATS, find_format, write
 from spherec.export.index import IDS
 from spherec.ranking import ExactRanker
+from spherec.ranking.usearch import load_index
 from tests.export.models import ODD, expected_ids, model, models, read_copy
 from tests.sampling.checks import directions
 
@@ -106,8 +107,10 @@ def test_pgvector_comes_back_by_the_rules_of_copy(case, path):
     assert bits([numbers(row[-1]) for row in users]) == bits(vectors.user_table)
 
 
-@pytest.mark.parametrize(("constraint", "operators"), [("sphere", "vector_ip_ops"), ("ball", "vector_l2_ops")])
-@pytest.mark.parametrize(("ids", "kind"), [([3, -4], "bigint"), (["a", "b"], "text")])
+SCRIPTS = [("sphere", "vector_ip_ops", [3, -4], "bigint"), ("ball", "vector_l2_ops", ["a", "b"], "text")]
+
+
+@pytest.mark.parametrize(("constraint", "operators", "ids", "kind"), SCRIPTS)
 def test_the_script_makes_table_and_index(path, constraint, operators, ids, kind):
     write(path, *model(["u"], ids, ["A", None], constraint=constraint), format="pgvector")
     script = path.read_text()
@@ -122,21 +125,17 @@ def test_the_script_makes_table_and_index(path, constraint, operators, ids, kind
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
 @pytest.mark.parametrize("what", ["items", "users"])
 def test_usearch_comes_back_in_usearch_and_serves_the_model(tmp_path, constraint, what):
-    pytest.importorskip("usearch")
-    from usearch.index import Index
-
-    from spherec.ranking.usearch import UsearchRanker
-
+    restore = pytest.importorskip("usearch.index").Index.restore
     vectors, data = model([f"u{n}" for n in range(300)], ODD, ODD, constraint=constraint)
     table, ids = (vectors.item_table, ODD) if what == "items" else (vectors.user_table, list(data.user_ids))
     write(tmp_path / "x.usearch", vectors, data, what=what)
-    index = Index.restore(tmp_path / "x.usearch", view=True)
+    index = restore(tmp_path / "x.usearch", view=True)
     assert index.search(table.numpy()[1:], 1).keys[:, 0].tolist() == list(range(1, len(ids)))
     lines = [json.loads(line) for line in (tmp_path / "x.ids.jsonl").read_bytes().split(b"\n")[:-1]]
     assert [(line["key"], line["id"]) for line in lines] == list(enumerate(ids))
     assert [line.get("name") for line in lines] == (ODD if what == "items" else [None] * 300)
     if what == "items":
-        assert UsearchRanker.load(tmp_path / "x.usearch", vectors).top(np.arange(2), 7).items.shape == (2, 7)
+        assert load_index(tmp_path / "x.usearch", vectors).top(np.arange(2), 7).items.shape == (2, 7)
     with pytest.raises(ArgumentError, match="not both"):
         write(tmp_path / "x.usearch", vectors, data, what="both")
 
@@ -258,16 +257,13 @@ def test_plain_neighbours_in_an_export_with_reach_are_the_models_lists(format, m
         assert np.argsort(-nearness, axis=1, kind="stable").tolist() == expected
 
 
-@pytest.mark.parametrize("what", ["items", "users"])
-def test_usearch_has_the_dial_in_items_alone(tmp_path, what):
-    pytest.importorskip("usearch")
-    from usearch.index import Index
-
+def test_usearch_has_the_dial_in_items_alone(tmp_path):
+    restore = pytest.importorskip("usearch.index").Index.restore
     vectors, data = model(USERS, ITEMS, reach=REACH, mainstream=0.6)
-    write(tmp_path / "x.usearch", vectors, data, what=what)
-    index = Index.restore(tmp_path / "x.usearch", view=True)
-    assert index.ndim == (7 if what == "items" else 5)
-    if what == "items":
-        user = np.float32([*vectors.user_table[0], 1.25, 0])
-        expected = ExactRanker(vectors).top(np.arange(1), 1, mainstream=1.25).items
-        assert index.search(user, 1).keys[0] == expected[0, 0]
+    for what in ("items", "users"):
+        write(tmp_path / f"{what}.usearch", vectors, data, what=what)
+    items, users = (restore(tmp_path / f"{what}.usearch", view=True) for what in ("items", "users"))
+    assert (items.ndim, users.ndim) == (7, 5)
+    user = np.float32([*vectors.user_table[0], 1.25, 0])
+    expected = ExactRanker(vectors).top(np.arange(1), 1, mainstream=1.25).items
+    assert items.search(user, 1).keys[0] == expected[0, 0]

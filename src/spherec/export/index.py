@@ -22,10 +22,9 @@ def write_usearch(path: Path, tables: Sequence[ExportTable], constraint: Constra
     if len(tables) > 1:
         raise ArgumentError("an index holds items or users, not both; export one after the other")
     (table,) = tables
-    ids = path.with_suffix(IDS)
-    for file in (path, ids):
-        refuse_unwritable(file)
-    vectors = table.model
+    ids, vectors = path.with_suffix(IDS), table.model
+    refuse_unwritable(path)
+    refuse_unwritable(ids)
     if table.kind == "user":
         rows = torch.cat(list(vectors.user_blocks()))  # (U, D)
         vectors = DenseVectors(rows[:0], rows, constraint)  # as items

@@ -80,7 +80,7 @@ def create_app(options: ServeOptions, served: ServedModel | None = None, *, is_l
         if hasattr(function, "route"):
             _add_route(app, service, getattr(answers, name))
     _add_pages(app, service)
-    app.add_middleware(RequestGuard, service=service, options=options, is_local=is_local)
+    app.add_middleware(RequestGuard, service=service, is_local=is_local)
     return app
 
 

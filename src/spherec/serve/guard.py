@@ -13,7 +13,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from spherec.serve.options import ServeOptions
 from spherec.serve.service import Service
 
 LOG = logging.getLogger("spherec.serve")
@@ -29,14 +28,13 @@ class RequestGuard:
 
     Args:
         app: The app inside.
-        service: The service, which counts requests and knows whether it is stopping.
-        options: Keys and limits.
+        service: The service, which has the options, counts requests and knows whether it is stopping.
         is_local: Answer only those who ask for localhost or an IP address, unless there are keys.
     """
 
-    def __init__(self, app: ASGIApp, *, service: Service, options: ServeOptions, is_local: bool) -> None:
-        self._app, self._service, self._options = app, service, options
-        self._keys = [_digest(key.encode()) for key in options.read_keys()]
+    def __init__(self, app: ASGIApp, *, service: Service, is_local: bool) -> None:
+        self._app, self._service, self._options = app, service, service.options
+        self._keys = [_digest(key.encode()) for key in self._options.read_keys()]
         self._needs_local_name = is_local and not self._keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
