@@ -18,13 +18,13 @@ Value = str | int | float | bool
 
 
 class ItemTable:
-    """Columns of items. A cell has one value or several (a list).
+    """Columns of items. A cell has one value, several (a list) or none.
 
     Args:
-        columns: By column, the cells of those items that have one.
+        columns: By column, the cells of all items (I,).
     """
 
-    def __init__(self, columns: Mapping[str, Mapping[int, Any]]) -> None:
+    def __init__(self, columns: Mapping[str, Sequence[Any]]) -> None:
         self._columns = columns
         self._items = {name: _collect(cells) for name, cells in columns.items()}
 
@@ -33,17 +33,13 @@ class ItemTable:
         """Read the table in a file, and find the row of each item by its id; of rows with one id the last counts."""
         table, column = read_item_table(path)
         table = table.drop_nulls(column)
-        items = item_ids.find(spell_like(map(str, table[column].to_list()), item_ids.array)).tolist()  # (n,)
-        rows = {item: row for row, item in enumerate(items) if item >= 0}
-        if not rows:
+        items = item_ids.find(spell_like(map(str, table[column].to_list()), item_ids.array))  # (n,)
+        rows = np.full(len(item_ids), -1)  # (I,) of each item
+        rows[items[items >= 0]] = np.flatnonzero(items >= 0)
+        if not (rows >= 0).any():
             raise DataError(f"{path} has none of the model's items; give the table of this model's items")
-        columns = {name: list(map(_clean, table[name].to_list())) for name in table.columns if name != column}
-        return cls(
-            {
-                name: {item: cells[row] for item, row in rows.items() if cells[row] is not None}
-                for name, cells in columns.items()
-            }
-        )
+        columns = {name: [*map(_clean, table[name].to_list()), None] for name in table.columns if name != column}
+        return cls({name: [cells[row] for row in rows.tolist()] for name, cells in columns.items()})
 
     @property
     def distinct(self) -> dict[str, int]:
@@ -52,7 +48,7 @@ class ItemTable:
 
     def cells_of(self, item: int) -> dict[str, Any]:
         """Return the cells of an item, by column, without empty ones."""
-        return {name: cells[item] for name, cells in self._columns.items() if item in cells}
+        return {name: cells[item] for name, cells in self._columns.items() if cells[item] is not None}
 
     def select(self, filters: Mapping[str, Value | Sequence[Value]]) -> NDArray[np.int64]:
         """Return the items, ascending, that have, in every column named, the value or one of the values."""
@@ -71,12 +67,13 @@ class ItemTable:
 _NONE = np.zeros(0, dtype=np.int64)
 
 
-def _collect(cells: Mapping[int, Any]) -> dict[str, NDArray[np.int64]]:
+def _collect(cells: Sequence[Any]) -> dict[str, NDArray[np.int64]]:
     """Return the items (n,) that have each value, ascending."""
     found: dict[str, list[int]] = defaultdict(list)
-    for item in sorted(cells):
-        for value in cells[item] if isinstance(cells[item], list) else [cells[item]]:
-            found[_to_key(value)].append(item)
+    for item, cell in enumerate(cells):
+        for value in cell if isinstance(cell, list) else [cell]:
+            if value is not None:
+                found[_to_key(value)].append(item)
     return {value: np.unique(np.array(members, dtype=np.int64)) for value, members in found.items()}
 
 
