@@ -64,20 +64,16 @@ class FitContext:
     k: int  # length of the lists
     seed: int
     device: torch.device
-    on_epoch: Callable[[int, int], None] = lambda *_: None
-    "Called with the number of epochs that are done, and of all."
+    on_epoch: Callable[[int, int], None] = lambda *_: None  # called with the numbers of epochs: done, and of all
 
 
 class ComparedModel(ABC):
     """A model in a comparison. By default it is fit in one go, one run at a time, and needs no validation part."""
 
     name: str
-    is_ours = False
-    "True for a model of spherec, of which a GPU runs several trials at a time."
-    on_cpu = False
-    "True for a library without a GPU."
-    packages: tuple[str, ...] = ()
-    "Packages behind it whose versions are recorded."
+    is_ours = False  # a model of spherec, of which a GPU runs several trials at a time
+    on_cpu = False  # a library without a GPU
+    packages: tuple[str, ...] = ()  # whose versions are recorded
     search_space: Mapping[str, Sequence[Any]] = {}
     fixed: Mapping[str, Any] = {}
     "All else that decides the result, as plain data."

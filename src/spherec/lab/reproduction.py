@@ -181,10 +181,7 @@ def paper_csv(dataset: str, table: Sequence[TableRow]) -> str:
 
 
 def paper_markdown(table: Sequence[TableRow], paper: Mapping[str, TableRow], made_by: str = "") -> str:
-    """Return our rows next to the paper's, with a legend and where they were made.
-
-    `paper` has the paper's rows by the names of ours.
-    """
+    """Return our rows next to the paper's, which go by the names of ours, with a legend and where they were made."""
     heads = [head for metric in PAPER_METRICS for head in (heading(metric), "paper")]
     rows = []
     for row in table:

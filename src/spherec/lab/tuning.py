@@ -119,7 +119,7 @@ class TuneWatcher:
 
 @dataclass(frozen=True)
 class StudyOptions:
-    """How long a study is continued, and where it is kept."""
+    """Limits and place of a study."""
 
     trials: int = 50
     "Number of trials of the whole study, those of earlier calls included."

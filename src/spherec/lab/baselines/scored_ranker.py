@@ -19,11 +19,9 @@ _BLOCK = 1 << 22  # scores held at once: 16 MB of float32; larger blocks are slo
 
 
 class ScoredRanker:
-    """A ranking of all I items by scores, which a function returns for user indices (b,) as a new tensor (b, I).
+    """A ranking of all I items by scores, which a function returns for user indices (b,).
 
-    A NumPy array will do, too.
-
-    Of items with equal scores the one with the lower index comes first.
+    They are a new tensor or NumPy array (b, I). Of items with equal scores the one with the lower index comes first.
     """
 
     def __init__(self, scores: Callable[[NDArray[np.int64]], Tensor | NDArray[Any]], n_items: int) -> None:
@@ -33,21 +31,18 @@ class ScoredRanker:
     def top(
         self, users: NDArray[np.int64], k: int, *, without: Interactions | None = None, only: Indices | None = None
     ) -> Ranking:
-        """Return the k best items for user indices (B,), without those that the users have in `without`.
-
-        `only` has the only items that may be listed.
-        """
+        """Return the k best items for user indices (B,), of `only` these, and none that the users have in `without`."""
         ranking = Ranking.empty(len(users), k)
-        closed = None if only is None else np.ones(self._n_items, dtype=bool)  # (I,)
-        if closed is not None and only is not None:
-            closed[check_indices(only, self._n_items, "only")] = False
+        closed = torch.full((self._n_items,), only is not None)  # (I,)
+        if only is not None:
+            closed[torch.as_tensor(check_indices(only, self._n_items, "only"))] = False
         for block in split_blocks(len(users), max(_BLOCK // max(self._n_items, 1), 1)):
             scores = self._check(self._scores(users[block]), len(users[block]))  # (b, I)
             left_out = LeftOut.of_users(users[block], without)
             own = (torch.as_tensor(index, device=scores.device) for index in (left_out.queries, left_out.items))
             scores[tuple(own)] = float("-inf")
-            if closed is not None:
-                scores.masked_fill_(torch.as_tensor(closed, device=scores.device), float("-inf"))
+            if only is not None:
+                scores.masked_fill_(closed.to(scores.device), float("-inf"))
             best, items = (each.cpu().numpy() for each in _best_columns(scores, min(k, self._n_items)))  # (b, k)
             ranking.put(block, np.where(np.isneginf(best), -1, items), best.astype(np.float32))
         return ranking
