@@ -1,5 +1,7 @@
 """Recommendations: nothing that is seen, nothing that is closed, exactly k, and the nearest first."""
 
+import io
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -127,6 +129,10 @@ def test_other_mistakes():
     for got, ask in wrong.items():
         with pytest.raises(ArgumentError, match=got):
             ask()
+    for path in (None, 5, io.BytesIO()):
+        for write in (MODEL.save, MODEL.recommend_to_file):
+            with pytest.raises(spherec.SpherecError):
+                write(path)
     for ids in (True, [True], [[1, 2]], [np.array([1, 2])]):
         with pytest.raises(ArgumentError, match="ids must be"):
             numbered.recommend(ids)

@@ -155,9 +155,9 @@ def tabulate(
 
 def write_results(path: str | PathLike[str], blocks: Iterator[Results[Recommended]], data: Interactions) -> int:
     """Write the lists of users of `data` atomically as one table, block by block; return the number of rows."""
+    refuse_unwritable(path)
     if Path(path).suffix not in (".parquet", ".csv"):
         raise ArgumentError(f"{path} must end in .parquet or .csv, which says what to write")
-    refuse_unwritable(path)
     if Path(path).suffix == ".csv":
         return _write_csv(path, blocks)
     return _write_parquet(path, (to_table(block, data) for block in blocks))
