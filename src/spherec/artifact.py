@@ -4,8 +4,7 @@ docs/artifact.md describes its layout. Rows may be in shards, files of their own
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from functools import cached_property
+from dataclasses import dataclass
 from os import PathLike
 from typing import Any
 
@@ -106,15 +105,10 @@ class Artifact:
         """Settings of fold-in: those in the file, or those of the loss and the sampler."""
         return self.stored_fold_in or FoldInSettings.of(self.config, self.data)
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Copy the fields alone, because another thread may be adding a cached property."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
-
-    @cached_property
-    def placed_items(self) -> NDArray[np.bool_]:
-        """(I,) False for items that are still where they began: nobody has them, and they have no features."""
-        has_users: NDArray[np.bool_] = self.data.users_per_item > 0
-        return has_users if self.features is None else has_users | self.features.known
+    def are_placed(self, items: NDArray[np.integer[Any]]) -> NDArray[np.bool_]:
+        """Return (n,) False for items that are still where they began: nobody has them, and they have no features."""
+        has_users: NDArray[np.bool_] = self.data.users_per_item[items] > 0
+        return has_users if self.features is None else has_users | self.features.known[items]
 
     def save(self, path: str | PathLike[str], *, shards: int | None = None) -> None:
         """Write the model atomically, with `shards` into so many files more. The same model gives the same bytes."""

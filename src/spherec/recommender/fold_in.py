@@ -87,7 +87,7 @@ class FoldIn:
         """Return the vector (D,) of a user who has these items (n,), ascending."""
         self.artifact.refuse_part("place new users")
         pool, vectors, subspaces = self.pool, self.artifact.vectors, self.artifact.config.subspaces
-        learned = items[self.artifact.placed_items[items]]  # the others are still where they began
+        learned = items[self.artifact.are_placed(items)]  # the others are still where they began
         own = learned if len(learned) else items
         middle = vectors.items(torch.from_numpy(own.astype(np.int64))).mean(0)  # (D,)
         offset = pool.offset.masked_fill(torch.from_numpy(np.isin(pool.items, own)), float("-inf"))  # (P, c)
