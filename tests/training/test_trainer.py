@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 import torch
 
-from spherec.errors import ArgumentError
-from spherec.geometry import DenseVectors
 from spherec.optim import Adam
 from spherec.sampling import TwoStage
 from spherec.training import History
@@ -145,12 +143,6 @@ def test_initial_vectors_are_where_it_starts(constraint):
     assert torch.equal(initial.user_table, given[0])
     assert torch.equal(initial.item_table, given[1])
     assert results[0].constraint == constraint
-
-
-@pytest.mark.parametrize(("users", "items"), [((19, 8), (30, 8)), ((20, 8), (31, 8)), ((20, 9), (30, 9))])
-def test_initial_vectors_of_another_shape_are_refused(users, items):
-    with pytest.raises(ArgumentError, match=rf"\({users[0]}, {items[0]}, {users[1]}\)"):
-        trained(initial=DenseVectors(torch.ones(users), torch.ones(items)))
 
 
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])

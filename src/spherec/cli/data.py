@@ -25,7 +25,7 @@ from spherec.data.read import read_events
 from spherec.data.splits import Fold
 from spherec.data.statistics import CountSummary, Statistics, histogram, statistics
 from spherec.datasets import PaperDataset, Table1
-from spherec.distributed.partitions import PartitionedInteractions, check_partitions, save_partitions
+from spherec.distributed.partitions import PartitionedInteractions, check_parts, save_partitions
 from spherec.distributed.preparation import prepare_partitions
 from spherec.errors import ArgumentError, DuplicatePairsWarning
 
@@ -84,7 +84,7 @@ def prepare_command(
 
 def _partition(source: RawSource, output: Path, partitions: int) -> PartitionedInteractions:
     """Read, merge and cut, and write a partitioned data set; raw files need not fit into memory together."""
-    check_partitions(partitions)
+    check_parts("partitions", partitions)
     refuse_taken(output)
     if source.is_prepared:
         save_partitions(source.load(), output, partitions)

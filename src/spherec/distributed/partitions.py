@@ -35,7 +35,8 @@ from spherec.errors import ArgumentError, quote
 _INDEX, _IDS, _PAIRS = "spherec-partitions", "spherec-partition-ids", "spherec-partition-pairs"  # kinds of the files
 _ID_FILE = "ids.safetensors"
 _REMEDY = "prepare it again"
-_MOST = 4096  # partitions: each is a file
+MOST_PARTS = 4096
+"""Partitions of a data set or shards of a model, at most: each is a file."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,15 +206,15 @@ def save_partitions(data: Interactions, path: str | PathLike[str], partitions: i
             times, weights = (None if one is None else one[places] for one in (data.times, data.weights))
             yield PartitionRows(indptr, data.indices[places], times, weights)
 
-    check_partitions(partitions)
+    check_parts("partitions", partitions)
     with atomic_folder(path) as folder:
         write_partitions(folder, divide(), data.user_ids, data.item_ids, data.item_names, data.steps)
 
 
-def check_partitions(partitions: int) -> None:
-    """Raise an `ArgumentError` unless a data set can have this many partitions."""
-    if not isinstance(partitions, int) or not 1 <= partitions <= _MOST:
-        raise ArgumentError(f"partitions must be a whole number from 1 to {_MOST:,}, got {quote(partitions)}")
+def check_parts(name: str, parts: int) -> None:
+    """Raise an `ArgumentError` unless a data set or a model can have this many parts."""
+    if type(parts) is not int or not 1 <= parts <= MOST_PARTS:
+        raise ArgumentError(f"{name} must be a whole number from 1 to {MOST_PARTS:,}, got {quote(parts)}")
 
 
 def write_partitions(

@@ -26,7 +26,7 @@ from spherec.data.read.reading import read_interactions
 from spherec.distributed.partitions import (
     PartitionedInteractions,
     PartitionRows,
-    check_partitions,
+    check_parts,
     save_partitions,
     users_of_partition,
     write_partitions,
@@ -58,7 +58,7 @@ def prepare_partitions(
     from spherec.data.read.collector import Collector
     from spherec.data.read.item_tables import read_names_inside
 
-    check_partitions(partitions)
+    check_parts("partitions", partitions)
     files = list_files(path)
     if reading.name is not None:
         names, reading = read_names_inside(files, reading), replace(reading, name=None)

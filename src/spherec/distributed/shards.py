@@ -22,12 +22,12 @@ from spherec.data.container import Arrays, decoding, encode_container, read_cont
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write
 from spherec.distributed.group import ProcessGroup
+from spherec.distributed.partitions import MOST_PARTS, check_parts
 from spherec.errors import ArgumentError, DataError, FailedProcessError, quote
 from spherec.geometry import check_finite
 
 _KIND = "spherec-model-shard"
 _REMEDY = "copy it again"
-_MOST = 4096  # shards: each is a file
 _OF_ITEMS = ("item_vectors", "item_reach", "features", "features_known", "item_lengths")
 
 
@@ -58,8 +58,7 @@ class _Holding(NamedTuple):
 
 def write_all(path: str | PathLike[str], model: Artifact, shards: int) -> None:
     """Write a whole model, one shard after the other, and then the model file, which names them."""
-    if type(shards) is not int or not 1 <= shards <= _MOST:
-        raise ArgumentError(f"shards must be a whole number from 1 to {_MOST:,}, got {quote(shards)}")
+    check_parts("shards", shards)
     whole, counts = _Holding.of_whole(model.rows() | model.pairs()), (model.data.n_items, model.data.n_users)
     portions = [(rank, shards) for rank in range(shards)]
     names = [write_part(path, _KIND, one, _gather([whole], _Holding.of(one, one, counts))) for one in portions]
@@ -166,7 +165,7 @@ def _read_rows(
             return _gather([whole], _Holding.of(items, users, (len(whole.items), len(whole.users))), columns)
     with decoding(path, _REMEDY):
         names, counts = [str(name) for name in manifest["shards"]], (int(manifest["items"]), int(manifest["users"]))
-        if not 1 <= len(names) <= _MOST or any(Path(name).name != name for name in names):
+        if not 1 <= len(names) <= MOST_PARTS or any(Path(name).name != name for name in names):
             raise ValueError("its shards have no valid names")
         wanted, portions = _Holding.of(items, users, counts), [(rank, len(names)) for rank in range(len(names))]
         held = [_Holding.of(portion, portion, counts) for portion in portions]

@@ -64,7 +64,7 @@ class Run:
         self.plan = config.plan(data.n_pairs)
         self.data, self.features = data, features
         self.n_items, self.n_pairs = data.n_items, data.n_pairs
-        self._check(initial)
+        self._check()
         keep_freed_memory()
         device = crew.device
         self.generator = crew.generator(config.seed)
@@ -101,8 +101,8 @@ class Run:
         """Return the sums over this epoch, of all processes. It waits for the device."""
         return [float(one) for one in self.crew.add_up(self.sums).tolist()]
 
-    def _check(self, initial: DenseVectors | None) -> None:
-        """Raise an `ArgumentError` unless data, settings, vectors and features fit each other."""
+    def _check(self) -> None:
+        """Raise an `ArgumentError` unless data, settings and features fit each other."""
         data, config, features = self.data, self.config, self.features
         self.crew.check_settings(config, has_features=features is not None)
         if features is not None and config.constraint != "sphere":
@@ -111,9 +111,6 @@ class Run:
             )
         if features is not None and features.item_ids != data.item_ids:
             raise ArgumentError("features must be those of the items of data, in the same order; use features.align")
-        wanted = (data.n_users, data.n_items, config.dim)
-        if initial is not None and (got := (initial.n_users, initial.n_items, initial.dim)) != wanted:
-            raise ArgumentError(f"initial vectors must be of (users, items, dim) {wanted} for this data, got {got}")
 
     def step(self, users: Tensor, positives: Tensor) -> int:
         """Learn from pairs of users (B,) and positive items (B,), and return the number of places for negatives.

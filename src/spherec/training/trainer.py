@@ -73,35 +73,40 @@ def train(
     stopped. `stop` may give a poor run up. `save` is called with the result, in which each of several processes has its
     own vectors; without it, the first process gets all of them.
     """
-    config, crew, files = run.config, run.crew, files or RunFiles()
+    crew, files = run.crew, files or RunFiles()
     with files.open(crew), interruptible() as interrupt:
         standing, batches = files.begin(run, is_validated=validate is not None), make_batches(run)
         watch = _Watch(run, files, interrupt, progress)
         ended = _why_ended(run, standing.history)
         while ended is None:
-            epoch, is_ending = len(standing.history.epochs), crew.agree(interrupt.is_wanted())[0]
-            with threads_for(config.batch_size, crew.device):
-                batches.begin(epoch, standing.pairs)
-                while standing.pairs < run.n_pairs and not is_ending:
-                    began = time.perf_counter()
-                    standing.add(*batches.step(), time.perf_counter() - began)
-                    is_ending = watch.look(standing)
-            if standing.pairs < run.n_pairs:
+            is_due = validate is not None and run.plan.is_due(len(standing.history.epochs))
+            if crew.agree(interrupt.is_wanted())[0] or not _learn_epoch(run, batches, standing, watch):
                 ended = "interrupted"
                 break
-            is_due = validate is not None and run.plan.is_due(epoch)
             _end_epoch(run, standing, validate if is_due else None)
             if progress is not None:
                 progress(standing.history.epochs[-1], standing.history)
             gives_up = is_due and crew.agree(stop is not None and stop(standing.history))[0]
             ended = _why_ended(run, standing.history) or ("given up" if gives_up else None)
         learned = standing.best_map if standing.best else run.copy_feature_map()
-        trained = Trained(standing.best or run.held.copy(), config, standing.history, ended, learned)
+        trained = Trained(standing.best or run.held.copy(), run.config, standing.history, ended, learned)
         with files.closing(run, standing, is_interrupted=ended == "interrupted", is_saved=save is not None):
             if save is not None:
                 save(trained)
                 return trained
             return replace(trained, vectors=crew.gather_vectors(trained.vectors, run.data))
+
+
+def _learn_epoch(run: Run, batches: Batches, standing: Standing, watch: "_Watch") -> bool:
+    """Learn from the rest of an epoch; return False if the run is to end before."""
+    with threads_for(run.config.batch_size, run.crew.device):
+        batches.begin(len(standing.history.epochs), standing.pairs)
+        is_ending = False
+        while standing.pairs < run.n_pairs and not is_ending:
+            began = time.perf_counter()
+            standing.add(*batches.step(), time.perf_counter() - began)
+            is_ending = watch.look(standing)
+    return standing.pairs >= run.n_pairs
 
 
 def make_batches(run: Run) -> Batches:
@@ -225,7 +230,7 @@ def interruptible() -> Iterator[Interrupt]:
 
 
 class _Watch:
-    """What happens between two steps: reports and checkpoints, every so many seconds, and a look at signals."""
+    """Reports and checkpoints between two steps, every so many seconds, and a look at signals."""
 
     def __init__(self, run: Run, files: RunFiles, interrupt: Interrupt, progress: ProgressCallback | None) -> None:
         self._run, self._files, self._interrupt, self._progress = run, files, interrupt, progress
