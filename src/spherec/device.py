@@ -20,7 +20,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 import torch
 
-from spherec.errors import ArgumentError, check_choice
+from spherec.errors import ArgumentError, NotEnoughMemoryError, check_choice
 
 DeviceName = Literal["auto", "cpu", "cuda"]
 _Result = TypeVar("_Result")
@@ -30,6 +30,8 @@ _LARGE = 1 << 23  # multiplications that are worth a thread: a fifth of a millis
 _LARGEST_KEPT = (32 << 20) - (64 << 10)  # bytes, with room for the block's header
 
 _PROCESS = Path("/proc/self")  # Linux
+# On a CPU torch has no error type for it, only these messages: of its allocator, of sizes beyond 64 bits, of drivers.
+_SHORTAGE = re.compile(r"DefaultCPUAllocator|Storage size calculation overflowed|out of memory")
 
 
 class ProcessLock:
@@ -227,3 +229,17 @@ def _read_kb(name: str) -> int | None:
         match = re.search(rf"^{name}:\s+(\d+) kB", (_PROCESS / "status").read_text(), re.MULTILINE)
         return int(match[1]) if match else None
     return None
+
+
+@contextmanager
+def enough_memory() -> Iterator[None]:
+    """Raise a `NotEnoughMemoryError` if the block runs out of memory."""
+    try:
+        yield
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not _SHORTAGE.search(str(error)):
+            raise
+        raise NotEnoughMemoryError(
+            "there is not enough memory; take smaller dim, batch_size or negatives, drop rare users and items, or "
+            "divide them among several processes (docs/scaling.md)"
+        ) from None

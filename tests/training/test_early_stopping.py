@@ -92,7 +92,7 @@ def test_a_metric_may_be_any_kind_of_number(number, tmp_path):
 def history_of(metrics):
     history = History()
     for epoch, metric in enumerate(metrics, 1):
-        history = history.with_epoch(EpochRecord(epoch, 1, 1.0, 1.0, 1.0, 0.0, 1.0, metric))
+        history = History((*history.epochs, EpochRecord(epoch, 1, 1.0, 1.0, 1.0, 0.0, 1.0, metric)))
     return history
 
 
@@ -106,7 +106,6 @@ def test_history_knows_the_best_and_when_to_stop(metrics, patience):
                 best, since = epoch, 0
     history = history_of(metrics)
     assert (history.best and history.best.epoch) == best
-    assert history.is_best() == (best is not None and best == len(metrics))
     assert history.should_stop(patience) == (best is not None and since >= patience)
 
 

@@ -20,7 +20,7 @@ from spherec.data import splits
 from spherec.data.container import checksum
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
-from spherec.device import DeviceName, measure_peak, resolve
+from spherec.device import DeviceName, enough_memory, measure_peak, resolve
 from spherec.errors import ArgumentError, SpherecError, TrainingError, check_count, require_polars
 from spherec.evaluation import METRICS, Metric, Scores, evaluate, validation_part
 from spherec.evaluation.metrics import average_precision, find_metrics, median_popularity, ndcg, recall
@@ -32,7 +32,6 @@ from spherec.lab.records import RecordFile, Result, Trial, UserValues, data_id, 
 from spherec.lab.registry import default_models, find_models, known_models
 from spherec.lab.runs import Stage, Watch, best_trial, run_all, run_trial
 from spherec.lab.tables import TableRow, summarize
-from spherec.training.trainer import enough_memory
 
 COMPARED_METRICS: tuple[Metric, ...] = (average_precision, ndcg, recall, median_popularity)
 """The columns of a comparison's table, by default."""

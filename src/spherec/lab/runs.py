@@ -14,14 +14,13 @@ from typing import TypeVar
 import torch
 
 from spherec.data.splits import Fold
-from spherec.device import stream_of_thread
+from spherec.device import enough_memory, stream_of_thread
 from spherec.errors import TrainingError
 from spherec.evaluation import ItemLister, Metric, evaluate
 from spherec.evaluation.metrics import median_popularity, ndcg
 from spherec.geometry import DenseVectors, Vectors
 from spherec.lab.records import Settings, Trial
 from spherec.training import EpochRecord, History, Run, Trained, Training, join, train
-from spherec.training.trainer import enough_memory
 
 MMR = median_popularity.name
 """Name of the metric that limits on popularity refer to."""

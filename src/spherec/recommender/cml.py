@@ -12,7 +12,7 @@ import numpy as np
 from spherec.artifact import WHOLE, Artifact, Portion
 from spherec.data.ids import Unknown
 from spherec.data.interactions import Interactions, Orientation, as_interactions
-from spherec.device import DeviceName, resolve
+from spherec.device import DeviceName, enough_memory, resolve
 from spherec.errors import ArgumentError, quote, refuse_unknown
 from spherec.evaluation.validation import hold_out
 from spherec.geometry import Constraint, check_finite
@@ -33,7 +33,6 @@ from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
 from spherec.training import ProgressCallback, Run, RunFiles, Trained, Training, join, train
 from spherec.training.config import advise, find_preset
-from spherec.training.trainer import enough_memory
 
 _DEFAULT = Training()
 _MOST_ADVICE = 2  # sentences for one run

@@ -56,19 +56,11 @@ class History:
 
     epochs: tuple[EpochRecord, ...] = ()
 
-    def with_epoch(self, record: EpochRecord) -> "History":
-        """Return this history with one more epoch."""
-        return History((*self.epochs, record))
-
     @property
     def best(self) -> EpochRecord | None:
         """The epoch with the best metric, the first of them; None without validation."""
         validated = [record for record in self.epochs if record.metric is not None]
         return max(validated, key=lambda record: record.metric or 0.0, default=None)
-
-    def is_best(self) -> bool:
-        """Tell whether the last epoch is the best so far."""
-        return self.best is not None and self.best is self.epochs[-1]
 
     def should_stop(self, patience: int) -> bool:
         """Tell whether that many validations have passed without a new best."""

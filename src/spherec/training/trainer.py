@@ -1,7 +1,6 @@
 """The training loop: epochs of steps, with validation, early stopping, checkpoints and signals around them."""
 
 import math
-import re
 import signal
 import threading
 import time
@@ -15,7 +14,7 @@ import torch
 
 from spherec.device import threads_for
 from spherec.embedding import FeatureMap
-from spherec.errors import NotEnoughMemoryError, TrainingError
+from spherec.errors import TrainingError
 from spherec.geometry import DenseVectors, Vectors
 from spherec.training.checkpoint import EpochRecord, History, RunFiles, Standing
 from spherec.training.config import Training
@@ -36,8 +35,6 @@ ProgressCallback = Callable[[EpochRecord, History], None]
 _SECONDS_BETWEEN_REPORTS = 0.2
 _SECONDS_OF_ONE_REQUEST = 1.0
 _ENDING_SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-# On a CPU torch has no error type for it, only these messages: of its allocator, of sizes beyond 64 bits, of drivers.
-_SHORTAGE = re.compile(r"DefaultCPUAllocator|Storage size calculation overflowed|out of memory")
 
 
 @dataclass(frozen=True)
@@ -135,8 +132,8 @@ def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
         if not math.isfinite(metric):
             raise TrainingError(f"validate gave {metric} after epoch {record.epoch}; it must give a finite number")
         record = replace(record, metric=metric)
-    standing.history = standing.history.with_epoch(record)
-    if validate is not None and standing.history.is_best():
+    standing.history = History((*standing.history.epochs, record))
+    if record is standing.history.best:
         standing.best, standing.best_map = run.held.copy(), run.copy_feature_map()
     standing.pairs, standing.places, standing.seconds = 0, 0, 0.0
     run.sums.zero_()
@@ -250,17 +247,3 @@ class _Watch:
         if is_save_due:
             files.save(run, standing)
         return is_ending
-
-
-@contextmanager
-def enough_memory() -> Iterator[None]:
-    """Raise a `NotEnoughMemoryError` if the block runs out of memory."""
-    try:
-        yield
-    except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, MemoryError | torch.OutOfMemoryError) and not _SHORTAGE.search(str(error)):
-            raise
-        raise NotEnoughMemoryError(
-            "there is not enough memory; take smaller dim, batch_size or negatives, drop rare users and items, or "
-            "divide them among several processes (docs/scaling.md)"
-        ) from None
