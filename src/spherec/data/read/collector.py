@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spherec.data.events import Duplicates, level_of_caller
 from spherec.data.ids import as_id_array, invert
-from spherec.data.read.formats import FORMATS, Plan, Reading, describe_files, find_value, reader_of
+from spherec.data.read.formats import FORMATS, FilePlan, Reading, describe_files, find_value, reader_of
 from spherec.data.read.recognition import recognise_all
 from spherec.errors import DataError, EmptyFileError, UncutValuesWarning, UnreadValuesWarning
 
@@ -132,7 +132,7 @@ class Collector:
             )
             warnings.warn(remark, UncutValuesWarning, stacklevel=level_of_caller())
 
-    def _read_file(self, file: Path, reading: Plan) -> None:
+    def _read_file(self, file: Path, reading: FilePlan) -> None:
         seen, kept = self._seen, self._kept
         self._kinds = {}
         for rows in reader_of(reading.format)(file, reading) if not self._is_full else ():
@@ -161,7 +161,7 @@ class Collector:
     def _is_full(self) -> bool:
         return self._asked.limit is not None and self._seen >= self._asked.limit
 
-    def _add(self, frame: pl.DataFrame, reading: Plan) -> None:
+    def _add(self, frame: pl.DataFrame, reading: FilePlan) -> None:
         """Add the rows of a frame; a `BadCellError` names the first that cannot be used."""
         frame = frame.with_row_index("row")
         if reading.limit is not None:
@@ -192,7 +192,7 @@ class Collector:
             raise DataError(f"only some of the files have {some}; give files with the same columns")
         self._append(Piece(self._users.number(numbers["user"]), self._items.number(numbers["item"]), values, times))
 
-    def _times(self, frame: pl.DataFrame, reading: Plan) -> NDArray[np.float64]:
+    def _times(self, frame: pl.DataFrame, reading: FilePlan) -> NDArray[np.float64]:
         try:
             if not self.lacks_times:
                 return self._seconds(frame, reading.time_format)

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from spherec.data.read.formats import FORMATS, Plan, Rows
+from spherec.data.read.formats import FORMATS, FilePlan, Rows
 from spherec.data.read.streaming import Block, first_lines, read_blocks
 from spherec.errors import DataError, EmptyFileError
 
@@ -111,7 +111,7 @@ class Table:
         return text if self.character == self.separator else text.replace(self.separator.encode(), b"\x1f")
 
 
-def read_rows(path: Path, plan: Plan) -> Iterator[Rows]:
+def read_rows(path: Path, plan: FilePlan) -> Iterator[Rows]:
     """Yield the rows of a delimited file as strings."""
     roles, table = plan.roles, find_table(path, plan)
     names = table.names
@@ -130,7 +130,7 @@ def read_rows(path: Path, plan: Plan) -> Iterator[Rows]:
         n_headers = 0
 
 
-def find_table(path: Path, plan: Plan) -> Table:
+def find_table(path: Path, plan: FilePlan) -> Table:
     """Return the file under the separator that finds the wanted columns; a `DataError` names a missing one."""
     tables, wanted = list_tables(path, plan), plan.roles.values()
     for table in tables:
@@ -146,7 +146,7 @@ def find_table(path: Path, plan: Plan) -> Table:
     raise DataError(f"{path}, line 1: {best.lines[0][:_SHOWN]!r} is not {header}; name the right format")
 
 
-def list_tables(path: Path, plan: Plan) -> list[Table]:
+def list_tables(path: Path, plan: FilePlan) -> list[Table]:
     """Return the file under each separator that it may have."""
     lines = first_lines(path, encoding=plan.encoding)
     if not lines:

@@ -87,7 +87,7 @@ def read_netflix_names(path: Path) -> dict[str, str]:
     return {match[1]: match[2] for line in lines if (match := _TITLE.fullmatch(line.strip()))}
 
 
-def read_matrix(path: Path, reading: Reading) -> Iterator[Rows]:  # noqa: ARG001
+def read_scipy(path: Path, reading: Reading) -> Iterator[Rows]:  # noqa: ARG001
     """Yield the entries above 0; all columns stay as items, rows without entries are counted."""
     matrix = load_matrix(path)
     values, (n_rows, n_columns) = matrix.data, matrix.shape

@@ -135,7 +135,7 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan(Reading):
+class FilePlan(Reading):
     """The settings for one file, with what its content shows; or the layout of the files of a publisher."""
 
     read_as: str = ""
@@ -153,7 +153,7 @@ class Plan(Reading):
     columns: Mapping[str, str] | None = None
     "Names of the columns to read by role, where they are not those of events."
     options: str = "columns are named by --user-column, --item-column, …"
-    "How columns are named on the command line, for errors."
+    "Options of the command line that name columns, for errors."
 
     @property
     def roles(self) -> dict[str, str]:
@@ -165,11 +165,11 @@ class Plan(Reading):
         if absent := [name for name in self.roles.values() if name not in names]:
             raise DataError(f"{path}: {describe_missing_column(absent[0], names)} ({self.options}{hint})")
 
-    def apply(self, reading: Reading) -> "Plan":
+    def apply(self, reading: Reading) -> "FilePlan":
         """Return the settings with this layout; an encoding that the caller named goes before its own."""
         own = {name: getattr(self, name) for name in (*_LAYOUT, "escape", "kinds")}
         own["encoding"] = self.encoding if reading.encoding == "utf-8" else reading.encoding
-        return Plan(**{**vars(reading), **own})
+        return FilePlan(**{**vars(reading), **own})
 
 
 def find_value(names: Iterable[str], others: Iterable[str] = ()) -> str | None:
@@ -243,7 +243,7 @@ class FileFormat:
 
     duplicates: Duplicates | None = None
     "Rule for repeated pairs: play counts and repeats are summed, of ratings the last is kept. None: by the values."
-    layouts: tuple[Plan, ...] = ()
+    layouts: tuple[FilePlan, ...] = ()
     "Layouts of public files; none for tables, whose columns the caller names."
     reader: str = "delimited.read_rows"
     "File of this folder, and its function that yields the rows."
@@ -253,12 +253,12 @@ class FileFormat:
     "True if ids that are whole numbers keep their order: 2 before 10."
 
 
-def _text(read_as: str, line: str, header: str, *, note: str = "", quotes: bool = False, **settings: Any) -> Plan:
+def _text(read_as: str, line: str, header: str, *, note: str = "", quotes: bool = False, **settings: Any) -> FilePlan:
     """Return the layout of text without a header; `header` has the names of its columns between its separators."""
     separator = next(one for one in ("\t", "::", ",") if one in header)
     described = f"{header.replace(separator, ', ')}; tabs" if separator == "\t" else header
     settings |= {"header": tuple(header.split(separator)), "separator": separator, "quotes": quotes}
-    return Plan(read_as=read_as, described=f"{described}, no header{note}", line=line, **settings)
+    return FilePlan(read_as=read_as, described=f"{described}, no header{note}", line=line, **settings)
 
 
 _AMAZON_USER, _AMAZON_ITEM = r"A[A-Z\d]{8,20}", r"(?:B[A-Z\d]{9}|\d{9}[\dX])"
@@ -268,21 +268,21 @@ _RATED: dict[str, Any] = {"value": "rating", "time": "time"}
 _SESSION: dict[str, Any] = {"user": "session", "time": "time", "note": "; user: session"}
 
 # fmt: off
-_BOOK_CROSSING = Plan(
+_BOOK_CROSSING = FilePlan(
     read_as="Book-Crossing BX-Book-Ratings.csv", described='"user";"isbn";"rating", latin-1',
     line=r'"?User-ID"?;"?ISBN"?;"?Book-Rating"?', user="User-ID", item="ISBN", value="Book-Rating",
     separator=";", quotes=True, escape="\\", encoding="latin-1",
 )
-_AMAZON_REVIEWS = Plan(
+_AMAZON_REVIEWS = FilePlan(
     read_as="Amazon reviews", described="JSON lines with reviewerID, asin, overall",
     user="reviewerID", item="asin", value="overall", time="unixReviewTime",
 )
-_MOVIELENS_CSV = Plan(
+_MOVIELENS_CSV = FilePlan(
     read_as="MovieLens ratings.csv", described="userId,movieId,rating,timestamp",
     line="userId,movieId,rating,timestamp", user="userId", item="movieId", value="rating", time="timestamp",
     separator=",",
 )
-_NETFLIX = Plan(
+_NETFLIX = FilePlan(
     read_as="Netflix Prize", described="a movie and a colon, then lines of user,rating,date",
     line=r"\d+:|\d+,[1-5],\d{4}-\d\d-\d\d", value="rating", time="date", header=(),
 )
@@ -327,12 +327,13 @@ FORMATS: dict[FormatName, FileFormat] = {
               "user,game,behaviour,hours,zero", item="game", quotes=True,
               kinds="purchase and play in column 'behaviour'"),
     )),
-    "adjacency": FileFormat("sum", (Plan(read_as="LightGCN train.txt", described="user item item …, no header"),),
+    "adjacency": FileFormat("sum", (FilePlan(read_as="LightGCN train.txt", described="user item item …, no header"),),
                             "dumps.read_lists", orders_numbers=True),
-    "citeulike": FileFormat("sum", (Plan(read_as="CiteULike users.dat", described="count item item …"),),
+    "citeulike": FileFormat("sum", (FilePlan(read_as="CiteULike users.dat", described="count item item …"),),
                             "dumps.read_lists", orders_numbers=True),
-    "scipy": FileFormat("sum", (Plan(read_as="scipy sparse matrix", described="a row is a user, a column an item"),),
-                        "dumps.read_matrix"),
+    "scipy": FileFormat("sum", (
+        FilePlan(read_as="scipy sparse matrix", described="a row is a user, a column an item"),
+    ), "dumps.read_scipy"),
 }
 # fmt: on
 """All formats by name."""

@@ -16,7 +16,7 @@ from spherec.data.features import Features
 from spherec.data.input_files import reading_file, refuse_unreadable
 from spherec.data.read.formats import (
     FORMATS,
-    Plan,
+    FilePlan,
     Reading,
     detect_format,
     is_scipy_matrix,
@@ -213,7 +213,7 @@ def _is_array(path: Path) -> bool:
 
 def _recognise(
     path: Path, options: str, reading: Reading = _PLAIN, id: str | None = None, name: str | None = None
-) -> Plan:
+) -> FilePlan:
     """Return how to read the column of ids of an item table, and that of names if the options are those of names."""
     from spherec.data.read.recognition import find_columns, item_column
 
@@ -235,11 +235,11 @@ def _recognise(
     raise DataError(f"{path}: none of its columns ({shown}) is plainly {wanted} of items; {options}")
 
 
-def _list_columns(path: Path, reading: Reading, *, may_lack_header: bool = False) -> tuple[Plan, list[list[str]]]:
+def _list_columns(path: Path, reading: Reading, *, may_lack_header: bool = False) -> tuple[FilePlan, list[list[str]]]:
     """Return how to read an item table, and its columns under each separator."""
     from spherec.data.read import delimited, json_lines, parquet, streaming
 
-    plan = replace(Plan(**vars(reading)), format=detect_format(path))
+    plan = replace(FilePlan(**vars(reading)), format=detect_format(path))
     if plan.format == "parquet":
         return plan, [list(parquet.first_cells(path, 0))]
     lines = streaming.first_lines(path, encoding=plan.encoding)
@@ -257,7 +257,7 @@ def _list_columns(path: Path, reading: Reading, *, may_lack_header: bool = False
     return plan, [table.names for table in delimited.list_tables(path, plan)]
 
 
-def _read_texts(path: Path, plan: Plan) -> Iterator[tuple[str | None, ...]]:
+def _read_texts(path: Path, plan: FilePlan) -> Iterator[tuple[str | None, ...]]:
     """Yield the cells of the columns as texts, row by row."""
     import polars as pl
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
-from spherec.data.read.formats import Plan, Rows
+from spherec.data.read.formats import FilePlan, Rows
 from spherec.data.read.streaming import Block, read_blocks
 from spherec.errors import DataError, quote
 
@@ -18,7 +18,7 @@ _SHOWN = 60  # characters of a bad line in an error
 _LOOKED_AT = 100  # objects by whose keys a file is recognised
 
 
-def read_rows(path: Path, plan: Plan) -> Iterator[Rows]:
+def read_rows(path: Path, plan: FilePlan) -> Iterator[Rows]:
     """Yield the values of a file of JSON objects.
 
     Ids of users and items that are whole numbers stay numbers, if the first of the file is one; otherwise all are
@@ -45,7 +45,7 @@ def read_rows(path: Path, plan: Plan) -> Iterator[Rows]:
         yield Rows(frame, partial(_locate, block, roles), list(firsts))
 
 
-def read_json_frame(path: Path, name: str, plan: Plan) -> pl.DataFrame:
+def read_json_frame(path: Path, name: str, plan: FilePlan) -> pl.DataFrame:
     """Return all keys of all objects as columns of Python values, None where an object has no such key.
 
     `name` is the key of ids, which every object must have.

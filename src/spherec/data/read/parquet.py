@@ -9,13 +9,13 @@ from pathlib import Path
 import polars as pl
 
 from spherec.data.input_files import refuse_unreadable
-from spherec.data.read.formats import Plan, Rows
+from spherec.data.read.formats import FilePlan, Rows
 from spherec.errors import DataError
 
 _ROWS = 1 << 20
 
 
-def read_rows(path: Path, plan: Plan) -> Iterator[Rows]:
+def read_rows(path: Path, plan: FilePlan) -> Iterator[Rows]:
     """Yield the rows of a Parquet file."""
     with _open(path) as table:
         names = table.collect_schema().names()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from spherec.data.events import level_of_caller
 from spherec.data.read.delimited import likeliest, list_tables
-from spherec.data.read.formats import FORMATS, VALUE_NAMES, FormatName, Plan, Reading, detect_format
+from spherec.data.read.formats import FORMATS, VALUE_NAMES, FilePlan, FormatName, Reading, detect_format
 from spherec.data.read.json_lines import looks_like_json, read_objects
 from spherec.data.read.parquet import first_cells
 from spherec.data.read.streaming import first_lines
@@ -58,12 +58,12 @@ _RECBOLE_TYPE = re.compile(r":(?:token|float)(?:_seq)?$")
 _NO_NAME = re.compile(rf"{_ISO_DATE}|[0-9a-f-]{{16,}}")  # nor is an id in hexadecimal digits
 
 
-def recognise_all(files: Sequence[Path], reading: Reading) -> list[Plan]:
+def recognise_all(files: Sequence[Path], reading: Reading) -> list[FilePlan]:
     """Return how to read each file; raise a `DataError` unless all have one format.
 
     Of several files some may be empty; then they are read as the others, and the `Collector` skips them.
     """
-    found: dict[Path, Plan] = {}
+    found: dict[Path, FilePlan] = {}
     for file in files:
         try:  # what the first is taken for stands for all
             found[file] = recognise(file, replace(reading, report=None) if found else reading)
@@ -87,14 +87,14 @@ def recognise_all(files: Sequence[Path], reading: Reading) -> list[Plan]:
     return [found.get(file, plan) for file in files]
 
 
-def recognise(path: Path, reading: Reading) -> Plan:
+def recognise(path: Path, reading: Reading) -> FilePlan:
     """Return how to read a file, with the format and the columns that its content shows; report what was recognised."""
     if reading.format not in ("auto", *FORMATS):
         raise ArgumentError(f"format must be one of auto, {', '.join(FORMATS)}, got {quote(reading.format)}")
     if FORMATS.get(reading.format, FORMATS["delimited"]).layouts:
         reading.refuse_layout(f"format {reading.format!r}")
         return _choose_layout(path, reading)
-    found = _recognise_file(path, Plan(**vars(reading)))
+    found = _recognise_file(path, FilePlan(**vars(reading)))
     if found.read_as and reading.report is not None:
         reading.report(f"{path}: read as {found.read_as} ({found.described})")
     return found
@@ -111,7 +111,7 @@ def item_column(names: Iterable[str]) -> list[str]:
     return find_columns(names, _ITEM_NAMES)
 
 
-def _recognise_file(path: Path, plan: Plan) -> Plan:
+def _recognise_file(path: Path, plan: FilePlan) -> FilePlan:
     """Return how to read a file whose format is "auto" or a kind of table."""
     is_auto = plan.format == "auto"
     name = detect_format(path) if is_auto else plan.format
@@ -131,7 +131,7 @@ def _recognise_file(path: Path, plan: Plan) -> Plan:
 # --- Formats of the field --------------------------------------------------------------------------------------------
 
 
-def _choose_layout(path: Path, reading: Reading) -> Plan:
+def _choose_layout(path: Path, reading: Reading) -> FilePlan:
     """Return how to read a file whose format the caller named, by that of its layouts which its first line has."""
     layouts = FORMATS[reading.format].layouts
     if len(layouts) == 1:
@@ -147,12 +147,12 @@ def _choose_layout(path: Path, reading: Reading) -> Plan:
     raise DataError(f"{path}, line 1: {first[:_SHOWN]!r} is not {reading.format} ({known}); name its columns")
 
 
-def _take_for(name: FormatName, reading: Reading, layout: Plan | None = None) -> Plan:
+def _take_for(name: FormatName, reading: Reading, layout: FilePlan | None = None) -> FilePlan:
     layout = layout or FORMATS[name].layouts[0]
     return replace(layout.apply(reading), format=name, read_as=layout.read_as, described=layout.described)
 
 
-def _recognise_layout(lines: list[str], reading: Reading) -> Plan | None:
+def _recognise_layout(lines: list[str], reading: Reading) -> FilePlan | None:
     """Recognise a file whose first line and nine of ten look like nothing else: a damaged one is the reader's error."""
     for name, file_format in FORMATS.items():
         for layout in file_format.layouts:
@@ -163,7 +163,7 @@ def _recognise_layout(lines: list[str], reading: Reading) -> Plan | None:
     return None
 
 
-def _recognise_list(path: Path, lines: list[str], reading: Reading) -> Plan | None:
+def _recognise_list(path: Path, lines: list[str], reading: Reading) -> FilePlan | None:
     """Recognise lines of whole numbers: `user item item …`, or `count item item …` where the file's name has "user".
 
     CiteULike's lists of tags or citations begin with counts, too.
@@ -199,7 +199,7 @@ def _undecided(path: Path, line: str, n_fields: int) -> DataError:
 # --- Tables ----------------------------------------------------------------------------------------------------------
 
 
-def _recognise_objects(path: Path, lines: list[str], plan: Plan) -> Plan:
+def _recognise_objects(path: Path, lines: list[str], plan: FilePlan) -> FilePlan:
     """Recognise the keys of JSON lines."""
     objects = read_objects(lines)
     keys = dict.fromkeys(key for content in objects for key in content)
@@ -210,7 +210,7 @@ def _recognise_objects(path: Path, lines: list[str], plan: Plan) -> Plan:
     return _recognise_table(replace(plan, format="json-lines"), "JSON lines", path, sample)
 
 
-def _recognise_delimited(path: Path, plan: Plan) -> Plan:
+def _recognise_delimited(path: Path, plan: FilePlan) -> FilePlan:
     """Recognise the columns of delimited text by the names in its first record."""
     tables = list_tables(path, plan)
     likely, line = plan, tables[0].lines[0]
@@ -233,7 +233,7 @@ def _recognise_delimited(path: Path, plan: Plan) -> Plan:
     return replace(likely, format="delimited")  # whose reader names what is missing
 
 
-def _recognise_table(plan: Plan, title: str, path: Path, sample: Mapping[str, Sequence[str]]) -> Plan:
+def _recognise_table(plan: FilePlan, title: str, path: Path, sample: Mapping[str, Sequence[str]]) -> FilePlan:
     """Fill in the columns of a table that the caller did not name, by the names and some cells of all columns."""
     asked, plan = plan, _fill_in(path, sample, plan)
     free = {name: cells for name, cells in sample.items() if name not in plan.roles.values()}
@@ -259,7 +259,7 @@ def _recognise_table(plan: Plan, title: str, path: Path, sample: Mapping[str, Se
     return replace(plan, read_as=title, described=described)
 
 
-def _fill_in(path: Path, names: Iterable[str], plan: Plan) -> Plan:
+def _fill_in(path: Path, names: Iterable[str], plan: FilePlan) -> FilePlan:
     """Return the plan with usual names of users and items where a table does not have the default ones."""
     user = _find_role(path, names, "user", plan.user, _USER_NAMES)
     item = _find_role(path, [name for name in names if name != user], "item", plan.item, _ITEM_NAMES)
