@@ -74,16 +74,6 @@ def test_users_and_no_names(command, tmp_path, vectors):
     assert (told["users"], "items" in told) == (20, False)
 
 
-def test_an_index_and_its_ids(command, tmp_path, vectors):
-    pytest.importorskip("usearch")
-    from spherec.ranking.usearch import UsearchRanker
-
-    assert command("model.usearch").code == 0
-    assert UsearchRanker.load(tmp_path / "model.usearch", vectors).top(np.arange(20), 5).items.shape == (20, 5)
-    lines = (tmp_path / "model.ids.jsonl").read_text().splitlines()
-    assert json.loads(lines[3]) == {"key": 3, "id": "i3", "name": "Three"}
-
-
 def test_where_the_dial_is_is_told(spherec, tmp_path):
     save(tmp_path / "model.spherec", reach=directions(30, 1, 3))
 

@@ -54,11 +54,6 @@ def test_a_table_shows_names_beside_ids(command):
     assert "Items of user u1 that are nearest to i2 (The i2, or so)" in command("explain", "u1", "i2").out
 
 
-def test_a_table_without_names_has_no_column_for_them(spherec, tmp_path):
-    model_of(small()).save(tmp_path / "plain.spherec")
-    assert "name" not in spherec("recommend", tmp_path / "plain.spherec", "u1").out
-
-
 def test_csv(command):
     rows = list(csv.DictReader(io.StringIO(command("recommend", "u1", "-k", 2, "--format", "csv").out)))
     assert [row["name"] for row in rows] == [record.name for record in MODEL.recommend("u1", 2)]
@@ -133,15 +128,6 @@ def test_an_index_gives_the_same_answers(command, index, tmp_path):
     done = command("recommend", "--all", "-k", 5, "-o", tmp_path / "lists.parquet", "--index", index)
     assert done.code == 0, done.err
     assert pl.read_parquet(tmp_path / "lists.parquet").equals(MODEL.recommend(USERS, 5).to_polars())
-
-
-def test_an_index_that_does_not_fit_is_refused(spherec, command, index, tmp_path):
-    model_of(small(), seed=7).save(tmp_path / "other.spherec")
-    for name, word in (("recommend", "u1"), ("similar", "i1")):
-        done = spherec(name, tmp_path / "other.spherec", word, "--index", index)
-        assert (done.code, done.out) == (2, "")
-        assert "m.usearch is the index of other vectors" in done.err
-        assert "build it again" in done.err
 
 
 @pytest.fixture

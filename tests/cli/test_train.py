@@ -1,8 +1,6 @@
 """`spherec train`, as a newcomer and as a script would call it."""
 
 import json
-import os
-import re
 import signal
 import stat
 from pathlib import Path
@@ -197,46 +195,6 @@ def test_a_leftover_checkpoint_is_not_overwritten(train, tmp_path):
     assert left.read_bytes() == b"precious"
     assert "damaged" in train("--resume").err
     assert files(tmp_path) == ["data.npz", "model.spherec.checkpoint"]
-
-
-FULL = OSError(28, "No space left on device")
-shows_warnings = pytest.mark.filterwarnings("always::spherec.errors.CheckpointWarning")
-
-
-def fail_at(monkeypatch, *endings):
-    """Let the disk be full for files whose names end so."""
-    whole = os.fsync
-
-    def fsync(descriptor):
-        name = Path(f"/proc/self/fd/{descriptor}").readlink().name
-        if any(re.search(rf"\{ending}\.\w{{8}}\.part", name) for ending in endings):
-            raise FULL
-        whole(descriptor)
-
-    monkeypatch.setattr("os.fsync", fsync)
-
-
-@shows_warnings
-def test_a_full_disk_is_one_sentence(train, tmp_path, monkeypatch):
-    fail_at(monkeypatch, ".spherec", ".checkpoint")
-    done = train()
-    assert done.code == 2
-    (error,) = [line for line in done.err.splitlines() if line.startswith("error: ")]
-    assert "No space left on device; make room" in error
-    assert "the run is lost unless its model can be saved" in done.err
-    assert files(tmp_path) == ["data.npz"]
-
-
-def test_a_run_whose_model_cannot_be_saved_is_in_its_checkpoint(train, tmp_path, monkeypatch):
-    with monkeypatch.context() as patch:
-        fail_at(patch, ".spherec")
-        done = train()
-    assert done.code == 2
-    assert "model.spherec.checkpoint holds the whole run; resume it to save its model" in done.err
-    assert files(tmp_path) == ["data.npz", "model.spherec.checkpoint"]
-    monkeypatch.setattr("spherec.training.step.Run.step", lambda *_: pytest.fail("it is trained already"))
-    assert train("--resume").code == 0
-    assert files(tmp_path) == ["data.npz", "model.spherec"]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """`spherec demo`: the paper's model on the embedded data, in a few lines of the public API."""
 
 import shlex
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from rich.table import Table
@@ -40,8 +40,8 @@ def demo_command(
         note(f"interrupted after {len(model.history.epochs)} epochs; what follows is the model as it is")
     show(_compared_with_paper(spherec.evaluate(model, fold.train, fold.test)))
     user = int(data.user_ids.index_of([_READER])[0])
-    own = [data.item_ids[int(item)] for item in fold.train.items_of(user)]
-    offered = [book.item for book in model.recommend(_READER, k=_SHOWN)]
+    own = fold.train.items_of(user)
+    offered = data.item_ids.index_of([book.item for book in model.recommend(_READER, k=_SHOWN)])
     show(
         _books(fold.train, own[:_SHOWN], f"Reader {_READER} likes {len(own)} books, among them"),
         _books(fold.train, offered, "and may like"),
@@ -67,11 +67,8 @@ def _compared_with_paper(scores: Scores) -> Table:
     )
 
 
-def _books(data: spherec.Interactions, isbns: Iterable[Hashable], title: str) -> Table:
+def _books(data: spherec.Interactions, items: Iterable[int], title: str) -> Table:
     """List books with their titles and numbers of readers."""
-    rows = []
-    for isbn in isbns:
-        item = int(data.item_ids.index_of([isbn])[0])
-        name = data.item_names[item] if data.item_names else None
-        rows.append((name or "(title unknown)", str(isbn), str(data.users_per_item[item])))
-    return grid(("book", "ISBN", "readers"), rows, left=2, title=title)
+    names, readers = data.item_names or (), data.users_per_item
+    books = [(names[item] or "(title unknown)", data.item_ids[item], readers[item]) for item in map(int, items)]
+    return grid(("book", "ISBN", "readers"), [list(map(str, book)) for book in books], left=2, title=title)
