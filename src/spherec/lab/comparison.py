@@ -12,7 +12,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import torch
 
@@ -23,7 +23,7 @@ from spherec.data.splits import Fold
 from spherec.device import DeviceName, enough_memory, measure_peak, resolve
 from spherec.errors import ArgumentError, SpherecError, TrainingError, check_count, require_polars
 from spherec.evaluation import METRICS, Metric, Scores, evaluate, validation_part
-from spherec.evaluation.metrics import average_precision, find_metrics, median_popularity, ndcg, recall
+from spherec.evaluation.metrics import Formula, average_precision, find_metrics, median_popularity, ndcg, recall
 from spherec.evaluation.validation import check_validation_share
 from spherec.geometry import DenseVectors
 from spherec.lab import tables
@@ -37,6 +37,18 @@ COMPARED_METRICS: tuple[Metric, ...] = (average_precision, ndcg, recall, median_
 """The columns of a comparison's table, by default."""
 
 
+class PlanOptions(TypedDict, total=False):
+    """Arguments of `compare` that `ComparisonPlan` explains."""
+
+    folds: int
+    k: int
+    trials: int
+    validation: float
+    seed: int
+    metrics: str | Iterable[str | Metric | Formula]
+    workers: int | None
+
+
 def compare(
     data: Interactions,
     models: Iterable[object] | None = None,
@@ -44,7 +56,7 @@ def compare(
     folder: str | PathLike[str],
     test: Interactions | None = None,
     device: DeviceName = "auto",
-    **plan: Any,
+    **plan: Unpack[PlanOptions],
 ) -> list[TableRow]:
     """Train, tune and test models alike; return one row for each, the best NDCG first.
 
@@ -56,7 +68,8 @@ def compare(
     code of a part of your own, change its `version`, too, so that it is run again.
     """
     found = tuple(find_models(default_models() if models is None else models))
-    comparison = Comparison(ComparisonPlan(found, **plan), data, Path(folder), test=test)
+    checked = ComparisonPlan(found, **plan)  # type: ignore[arg-type]  # it looks up the names of metrics
+    comparison = Comparison(checked, data, Path(folder), test=test)
     results = comparison.run(device=resolve(device))
     comparison.raise_if_failed()
     return summarize(results, comparison.plan.metrics, comparison.user_values)

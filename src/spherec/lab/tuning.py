@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 import torch
@@ -117,6 +117,17 @@ class TuneWatcher:
         """Take note of the last of all trials, which has ended."""
 
 
+class TuneOptions(TypedDict, total=False):
+    """Arguments of `tune` that `StudyOptions` explains."""
+
+    trials: int
+    minutes: float | None
+    storage: Storage
+    study: str
+    device: DeviceName | torch.device
+    watcher: TuneWatcher
+
+
 @dataclass(frozen=True)
 class StudyOptions:
     """Limits and place of a study."""
@@ -155,7 +166,7 @@ def tune(
     search: Sequence[str] | Mapping[str, Domain] | None = None,
     *,
     goal: Goal | str | Metric | Formula | None = None,
-    **options: Any,
+    **options: Unpack[TuneOptions],
 ) -> TuneResult:
     """Search the best settings of a config. The other arguments are those of `StudyOptions`: trials=50, storage=None, …
 
