@@ -1,6 +1,5 @@
 """The file of a checkpoint: whose it is, whether it is whole, and that a new one replaces it whole or not at all."""
 
-import json
 import signal
 import stat
 import threading
@@ -8,7 +7,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from safetensors import safe_open
 
 from spherec.data.container import read_container, write_container
 from spherec.errors import ArgumentError, CheckpointWarning, DataError
@@ -55,16 +53,6 @@ def test_what_is_no_checkpoint_is_refused(content, path):
     path.write_bytes(content)
     with pytest.raises(DataError, match=r"damaged or not made by spherec.*start anew"):
         trained(checkpoint=path, resume=True)
-
-
-def test_a_checkpoint_is_plain_arrays_without_pickle(path):
-    trained(epochs=1, checkpoint=path, validate=falling)
-    with safe_open(path, "np") as file:
-        manifest = json.loads(file.metadata()["manifest"])
-        assert manifest["format"] == "spherec-checkpoint"
-        assert manifest["identity"]["seed"] == 0
-        assert [record["epoch"] for record in manifest["history"]] == [1]
-        assert {"best_users", "best_items", "generator"} <= set(file.keys())
 
 
 @pytest.mark.parametrize("failing", ["os.fsync", "pathlib.Path.replace"])

@@ -46,15 +46,6 @@ def test_weights_come_from_a_column_and_go_with_their_pairs(tmp_path):
         assert [keys[pair] for pair in zip(part.users, part.indices, strict=True)] == part.weights.tolist()
 
 
-def test_a_file_with_counts_gives_weights(tmp_path):
-    path = tmp_path / "plays.csv"
-    PLAYS.to_csv(path, index=False)
-    assert spherec.read(path, value="plays", weigh=True).weights.tolist() == PLAYS.plays.tolist()
-    PLAYS[["user", "item"]].to_csv(path, index=False)
-    with pytest.raises(DataError, match="has no values to weigh pairs by"):
-        spherec.read(path, weigh=True)
-
-
 def test_counts_of_repeated_pairs_add_up(tmp_path):
     path = tmp_path / "plays.csv"
     path.write_text("user,item,plays\na,x,900\na,x,1\na,y,5\nb,x,3\n")
@@ -132,16 +123,6 @@ def test_fit_takes_a_column():
     twice = pd.concat((PLAYS, PLAYS))
     doubled = spherec.CML(**settings).fit(twice, user="user", item="item", weight="plays", validation=0)
     assert doubled.data.weights.tolist() == (2 * PLAYS.plays).tolist()
-
-
-def test_a_prepared_file_is_read_with_its_weights_or_without(tmp_path):
-    path = tmp_path / "plays.npz"
-    weighed().save(path)
-    assert spherec.read(path) == spherec.read(path, weigh=True) == weighed()
-    assert spherec.read(path, weigh=False) == DATA
-    DATA.save(path)
-    with pytest.raises(DataError, match="prepared without weights"):
-        spherec.read(path, weigh=True)
 
 
 def fitted(data=None, **options):

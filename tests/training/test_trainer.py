@@ -121,10 +121,6 @@ def test_progress_tells_how_far_the_epoch_has_come(each_step):
         assert (last.loss, last.active, last.masked) == (told.loss, told.active, told.masked)
 
 
-def test_progress_changes_nothing(each_step):
-    assert same(trained(progress=lambda *_: None).vectors, trained().vectors)
-
-
 def test_what_progress_or_validate_raises_is_not_swallowed(each_step):
     for options in ({"progress": lambda *_: crash()}, {"validate": lambda _: crash()}):
         with pytest.raises(Crash):
