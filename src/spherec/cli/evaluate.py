@@ -43,7 +43,6 @@ def evaluate_command(
 ) -> None:
     """Examples:
 
-    - spherec data split movies.npz --by ratio -o split
     - spherec train split/train.npz -o model.spherec
     - spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     - torchrun --nproc-per-node 4 -m spherec evaluate model.spherec --train split/train.npz --test split/test.npz

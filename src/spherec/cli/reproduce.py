@@ -41,8 +41,6 @@ def reproduce_command(
     whole = Experiment.embedded(dataset)
     experiment = whole.only([row.strip() for row in rows.split(",")]) if rows else whole
     experiment, folds = replace(experiment, workers=runs.workers), runs.folds(experiment.folds)
-    if output.is_file():
-        raise ArgumentError(f"--output must be a folder, and {output} is a file; name another")
     interactions = _load(of_paper, data)
     output.mkdir(parents=True, exist_ok=True)
     records = output / ("two-stage.jsonl" if is_variants else "records.jsonl")
