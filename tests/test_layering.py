@@ -21,7 +21,7 @@ GUESTS = {"distributed", "lab", "serve", "export"}
 LEVELS = (
     {"_version", "errors", "rng", "device"},
     {"geometry", "data", "datasets", "kernels"},
-    {"embedding", "losses", "sampling", "optim", "ranking"},
+    {"embedding", "ials", "losses", "sampling", "optim", "ranking"},
     {"training", "evaluation"},
     {"artifact", "recommender"},
     GUESTS,

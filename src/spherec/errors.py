@@ -138,7 +138,7 @@ def describe_missing_column(name: str, columns: list[str]) -> str:
 
 def check_number(name: str, value: object, low: float, high: float, usual: str = "") -> None:
     """Raise an `ArgumentError` unless the value is a number from `low` to `high`; `usual` is what most people take."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not low <= value <= high:  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
         remedy = f"; {usual} is usual" if usual else ""
         raise ArgumentError(f"{name} must be a number from {low:g} to {high:g}, got {quote(value)}{remedy}")
 

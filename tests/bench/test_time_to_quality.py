@@ -1,6 +1,7 @@
 """Time to quality: each fit timed and tested once, and the time until the lists are as good as EASE's."""
 
 import torch
+from steps import generate_interactions
 from time_to_quality import Plan, TimedRun, measure, seconds_until
 
 from tests.training.planted import TRAIN
@@ -25,3 +26,10 @@ def test_our_model_runs_for_each_length_and_a_baseline_once():
     for run in runs:
         assert run.seconds > 0.5
         assert 0 < run.ndcg <= 1
+
+
+def test_a_model_that_cannot_be_fit_is_left_out(monkeypatch, capsys):
+    monkeypatch.setattr("spherec.lab.baselines.ease.LARGEST", 3)
+    runs = measure(generate_interactions(20, 30, 200), ("ease", "most-popular"), Plan(), CPU, 0.0)
+    assert [run.model for run in runs] == ["most-popular"]
+    assert "ease is left out: EASE inverts" in capsys.readouterr().out

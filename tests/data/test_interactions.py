@@ -50,6 +50,15 @@ def test_from_pairs_holds_exactly_the_distinct_pairs(rows):
     assert typed(list(data.item_ids)) == typed(sorted(set(items)))
 
 
+@given(ROWS.flatmap(lambda rows: st.permutations([(*row, time) for time, row in enumerate(rows)])))
+def test_the_order_of_the_pairs_never_matters(rows):
+    def build(rows):
+        users, items, times = columns(rows)
+        return Interactions.from_pairs(users, items, times=times, duplicates="last")
+
+    assert build(rows) == build(sorted(rows, key=lambda row: row[2]))
+
+
 @given(ROWS.map(lambda rows: sorted(set(rows))))
 def test_all_ways_in_agree(rows):
     users, items = columns(rows)
@@ -236,11 +245,16 @@ def test_interactions_are_equal_when_nothing_visible_differs(data):
         {"user_ids": IdMap(["ann", "bob", "dan"])},
         {"item_ids": IdMap(["x", "y", "w"])},
         {"item_names": ("ex", None, "zet")},
+        {"item_names": None},
         {"times": np.array([3.0, 1.0, 2.5])},
         {"times": None},
     ):
         assert data != replace(data, **change), change
+    nothing = data.filter(np.zeros(3, dtype=bool))
+    assert nothing != replace(nothing, times=None)
     assert data != "data"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(data)
 
 
 def test_the_matrix_belongs_to_the_caller(data):

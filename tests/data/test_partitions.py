@@ -53,9 +53,9 @@ def test_a_number_of_processes_that_does_not_fit_is_refused(folder):
         PartitionedInteractions.open(folder).read_share(0, 3)
 
 
-@pytest.mark.parametrize("partitions", [0, 10_000, 2.0])
+@pytest.mark.parametrize("partitions", [0, -1, 10_000, 2.0])
 def test_a_wrong_number_of_partitions_is_refused(tmp_path, partitions):
-    with pytest.raises(ArgumentError, match="partitions"):
+    with pytest.raises(ArgumentError, match="partitions must be a whole number"):
         save_partitions(DATA, tmp_path / "p", partitions)
 
 

@@ -157,6 +157,14 @@ def test_the_latest_moment_that_leaves_the_share_parts_before_from_after(times, 
     assert fold.train.times.max() < moment == fold.test.times.min()
 
 
+@given(interactions(min_pairs=2), st.floats(-3, 6))
+def test_a_given_moment_belongs_to_the_test(data, moment):
+    late = {pair for pair, time in pairs_of(data).items() if time >= moment}
+    assume(0 < len(late) < len(data))
+    fold = splits.by_time(data, at=moment)
+    assert pairs_of(fold.test).keys() == late
+
+
 @pytest.mark.parametrize(
     "at",
     [

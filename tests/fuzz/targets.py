@@ -509,7 +509,7 @@ def use_matrix(case, folder):
     )
     kind = rng.choice(("csr", "csc", "coo", "bsr", "dok", "lil", "dia", "dense"))
     made = dense if kind == "dense" else getattr(sp, f"{kind}_{rng.choice(('array', 'matrix'))}")(dense.astype("f8"))
-    for name in ("indices", "data"):  # scipy checks no other array
+    for name in ("indptr", "indices", "data", "row", "col", "coords"):
         part = getattr(made, name, None)
         if isinstance(part, np.ndarray) and len(part) and part.dtype != object and rng.random() < 0.4:
             values = [0, -1, 5000, 2**31 - 1, float("nan"), float("inf")]

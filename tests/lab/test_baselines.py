@@ -15,10 +15,11 @@ from tests.sampling.checks import ROWS, interactions, random_rows
 FOLD = splits.k_fold(interactions(random_rows(40, 25, 0.3, seed=3)), 4)[0]
 USERS = np.arange(40)
 SETTINGS = {
-    "als": {"factors": 8, "regularization": 0.1, "alpha": 5.0, "iterations": 5},
+    "ials": {"dim": 8, "catalogue_weight": 30.0, "regularization": 0.01, "sweeps": 3},
     "bpr": {"factors": 8, "learning_rate": 0.05, "regularization": 0.01, "iterations": 20},
     "knn": {"weighting": "tfidf", "neighbours": 6},
     "ease": {"regularization": 10.0},
+    "edlae": {"regularization": 10.0, "dropout": 0.3},
     "gf-cf": {"alpha": 0.3, "vectors": 4},
     "chebycf": {"order": 8, "flatness": 10.0, "vectors": 4, "alpha": 0.2, "beta": 0.4},
     "most-popular": {},
@@ -48,18 +49,15 @@ def test_the_default_settings_are_those_it_can_be_fit_with(name):
     assert all(len(set(values)) == len(values) for values in baseline.search_space.values())
 
 
-@pytest.mark.parametrize("name", ["als", "bpr"])
-def test_factor_models_are_those_of_the_library(name):
-    from implicit.als import AlternatingLeastSquares
+def test_bpr_is_that_of_the_library():
     from implicit.bpr import BayesianPersonalizedRanking
 
-    kind = {"als": AlternatingLeastSquares, "bpr": BayesianPersonalizedRanking}[name]
     matrix = sp.csr_matrix(FOLD.train.matrix)  # users x items
-    direct = kind(**SETTINGS[name], num_threads=1, use_gpu=False, random_state=0)
+    direct = BayesianPersonalizedRanking(**SETTINGS["bpr"], num_threads=1, use_gpu=False, random_state=0)
     direct.fit(matrix, show_progress=False)
     assert direct.user_factors.shape[0] == 40
     ids, scores = direct.recommend(USERS, matrix[USERS], N=5)
-    ranking = fitted(name).top(USERS, 5, without=FOLD.train)
+    ranking = fitted("bpr").top(USERS, 5, without=FOLD.train)
     assert np.array_equal(ranking.items, ids)
     np.testing.assert_allclose(ranking.scores, scores, rtol=1e-5)
 
@@ -93,7 +91,7 @@ def test_the_most_popular_come_by_count_and_then_by_index():
     assert ranker.top(np.array([4]), 2).items.tolist() == [[0, 1]]
 
 
-@pytest.mark.parametrize("name", ["als", "bpr", "knn"])
+@pytest.mark.parametrize("name", ["bpr", "knn"])
 def test_without_the_library_one_sentence_says_what_to_install(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "implicit", None)
     sentence = rf"^{name} needs implicit; .*pip install 'spherec\[compare\]', or name other models$"

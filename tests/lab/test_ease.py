@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from spherec.errors import DataError
 from spherec.lab.baselines import ease
-from spherec.lab.baselines.ease import Ease
+from spherec.lab.baselines.ease import Ease, Edlae
+from spherec.lab.baselines.ials import IalsBaseline
 from tests.lab.tiny import CONTEXT, CPU
 from tests.sampling.checks import interactions, random_rows
 
@@ -22,10 +23,11 @@ MATRICES = st.tuples(st.integers(1, 7), st.integers(1, 7)).flatmap(
 REGULARIZATIONS = st.sampled_from([0.5, 10.0, 500.0, 5000.0])
 
 
-def oracle(rows, regularization):
-    """X B (U, I), as the paper writes it."""
+def oracle(rows, regularization, dropout=0.0):
+    """X B (U, I), as the papers write it."""
     x = np.array(rows, dtype=np.float64)
-    p = np.linalg.inv(x.T @ x + regularization * np.eye(x.shape[1]))
+    gram = x.T @ x
+    p = np.linalg.inv(gram + regularization * np.eye(x.shape[1]) + dropout / (1 - dropout) * np.diag(np.diag(gram)))
     b = np.eye(x.shape[1]) - p / np.diag(p)[None, :]
     assert np.allclose(np.diag(b), 0)
     return x @ b
@@ -40,11 +42,23 @@ def scores_of(ranker, n_users, n_items):
 
 
 @pytest.mark.parametrize("side", [ease._by_users, ease._by_items], ids=["by users", "by items"])
-@given(rows=MATRICES, regularization=REGULARIZATIONS)
-def test_either_side_is_the_equation(side, rows, regularization):
+@given(rows=MATRICES, regularization=REGULARIZATIONS, dropout=st.sampled_from([0.0, 0.3, 0.7]))
+def test_either_side_is_the_equation(side, rows, regularization, dropout):
     data = interactions(rows)
-    found = scores_of(side(data, regularization, CPU), data.n_users, data.n_items)
-    np.testing.assert_allclose(found, oracle(rows, regularization), rtol=1e-4, atol=1e-6)
+    shift = regularization + dropout / (1 - dropout) * data.users_per_item
+    found = scores_of(side(data, shift, CPU), data.n_users, data.n_items)
+    np.testing.assert_allclose(found, oracle(rows, regularization, dropout), rtol=1e-4, atol=1e-6)
+
+
+def test_a_closed_form_tries_all_of_its_settings():
+    assert len(Ease().draw(2, seed=0, fold=0)) == len(Ease.search_space["regularization"])
+    assert len(IalsBaseline().draw(2, seed=0, fold=0)) == 2
+
+
+def test_dropout_is_edlae():
+    rows, settings = random_rows(30, 20, 0.3), {"regularization": 10.0, "dropout": 0.5}
+    found = scores_of(Edlae().fit(interactions(rows), settings, CONTEXT), 30, 20)
+    np.testing.assert_allclose(found, oracle(rows, 10.0, 0.5), rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(30, 90), (90, 30), (40, 40)])

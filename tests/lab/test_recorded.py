@@ -42,7 +42,7 @@ def table(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_every_model_was_run_as_it_is_now(name):
     """Otherwise a change of a preset or of what is searched has made the records those of another model."""
-    for result in recorded(name):
+    for result in (result for result in recorded(name) if result.model != LEFT_OUT):
         name, _, mainstream = result.model.partition(", mainstream ")
         (now,) = find_models([name])
         if mainstream:  # the same model, asked for other lists

@@ -73,6 +73,29 @@ def test_semi_hard_draws_the_nearest_that_is_farther_than_the_positive(user, pos
     assert_follows(first(SemiHard(FEWEST_DRAWS, m, margin), user, positive, seed=m), law)
 
 
+@pytest.mark.parametrize("m", [*FEW, 5])
+def test_hard_states_its_law(m):
+    users = [2, 0, 1, 3, 0]
+    stated = make(Hard(1, m)).probabilities(torch.tensor(users), torch.zeros(len(users)).long(), SPACE)
+    expected = torch.tensor([hard_law(user, m) for user in users])
+    torch.testing.assert_close(stated, expected, check_dtype=False, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("m", FEW)
+@pytest.mark.parametrize("margin", MARGINS)
+def test_semi_hard_states_its_law(margin, m):
+    asked = [(0, 0), (1, 3), (2, 5), (2, 4), (3, 1), (0, 0)]
+    users, positives = torch.tensor(asked).T
+    stated = make(SemiHard(1, m, margin)).probabilities(users, positives, SPACE)
+    expected = torch.tensor([semi_hard_law(user, positive, m, margin) for user, positive in asked])
+    torch.testing.assert_close(stated, expected, check_dtype=False, rtol=1e-6, atol=1e-12)
+
+
+def test_a_user_with_every_item_has_no_law():
+    assert not make(Hard()).probabilities(torch.tensor([4]), torch.tensor([0]), SPACE).any()
+    assert not make(SemiHard()).probabilities(torch.tensor([4]), torch.tensor([0]), SPACE).any()
+
+
 @pytest.mark.parametrize(
     ("config", "law"), [(Hard(2, 3), hard_law(0, 3)), (SemiHard(2, 3, 0.25), semi_hard_law(0, 0, 3, 0.25))]
 )

@@ -54,6 +54,21 @@ def test_a_shared_draw_masks_exactly_what_each_user_has(config, options, law):
     assert negatives.valid.tolist() == expected
 
 
+@pytest.mark.parametrize(("config", "options", "law"), LAWS)
+def test_the_stated_law_is_the_formula(config, options, law):
+    torch.testing.assert_close(
+        make(config, options).probabilities(), torch.tensor(law, dtype=torch.float64), rtol=1e-6, atol=0
+    )
+
+
+@pytest.mark.parametrize(("config", "options", "law"), LAWS)
+def test_the_stated_law_for_users_is_the_formula_without_their_items(config, options, law):
+    users = [3, 0, 1, 2, 3, 4, 5, 6, 7]
+    expected = torch.tensor([law_without(law, items_of(user)) for user in users], dtype=torch.float64)
+    stated = make(config, options).probabilities_for(torch.tensor(users))
+    torch.testing.assert_close(stated, expected, rtol=1e-6, atol=0)
+
+
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize(("config", "options", "law"), LAWS)
 def test_each_draw_comes_with_the_logarithm_of_its_probability(config, options, law, shared):

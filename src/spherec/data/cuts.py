@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.events import Events
-from spherec.errors import ArgumentError, DataError, quote
+from spherec.errors import ArgumentError, DataError, check_number, quote
+
+_LARGEST = np.finfo(np.float64).max
 
 
 @dataclass(frozen=True)
@@ -27,9 +29,8 @@ class Cut:
             least = getattr(self, name)
             if not isinstance(least, int | np.integer) or least < 0:
                 raise ArgumentError(f"{name} must be a whole number >= 0, got {quote(least)}")
-        least = self.min_value
-        if least is not None and not (isinstance(least, int | float | np.number) and abs(least) < np.inf):
-            raise ArgumentError(f"min_value must be a finite number, got {quote(least)}")
+        if self.min_value is not None:
+            check_number("min_value", self.min_value, -_LARGEST, _LARGEST)
 
     def __call__(self, events: Events) -> Events:
         """Return the events that pass; they must be merged. Events without values count 1 each."""

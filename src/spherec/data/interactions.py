@@ -250,7 +250,7 @@ class Interactions:
 
     def items_of(self, user: int) -> NDArray[np.int32]:
         """Return the item indices of a user index, ascending."""
-        if isinstance(user, bool) or not isinstance(user, int | np.integer) or not 0 <= user < self.n_users:
+        if not isinstance(user, int | np.integer) or not 0 <= user < self.n_users:
             raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {quote(user)}")
         return self.indices[self.indptr[user] : self.indptr[user + 1]]
 

@@ -77,6 +77,8 @@ class ComparedModel(ABC):
     search_space: Mapping[str, Sequence[Any]] = {}
     fixed: Mapping[str, Any] = {}
     "All else that decides the result, as plain data."
+    tries_all = False
+    "True for a model of few settings, of which none is left out by chance: `trials` does not limit them."
     mmr_at_most: float | None = None
     "Upper limit on validation MMR; settings above it are chosen only if all are."
 
@@ -91,6 +93,7 @@ class ComparedModel(ABC):
         What is drawn for one model and fold does not depend on any other.
         """
         size = math.prod(map(len, self.search_space.values()))
+        trials = size if self.tries_all else trials
         others = rng.stream(seed, f"settings of {self.name}", fold).permutation(size - 1)[: trials - 1] + 1
         drawn = []
         for number in (0, *others.tolist()):  # of the combination, the default first

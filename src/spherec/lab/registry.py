@@ -5,17 +5,17 @@ from collections.abc import Iterable, Mapping
 from spherec.data.features import Features
 from spherec.errors import ArgumentError, quote, suggest
 from spherec.lab.baselines.content_knn import ContentKnn
-from spherec.lab.baselines.ease import Ease
+from spherec.lab.baselines.ease import Ease, Edlae
 from spherec.lab.baselines.graph_filters import ChebyCf, GfCf
-from spherec.lab.baselines.implicit_models import Als, Bpr, Knn
+from spherec.lab.baselines.ials import IalsBaseline
+from spherec.lab.baselines.implicit_models import Bpr, Knn
 from spherec.lab.baselines.most_popular import MostPopular
 from spherec.lab.models import FEATURED, PRESET_SEARCHES, ComparedModel, OurModel, UserBaseline
 from spherec.training import Training
 from spherec.training.config import PRESETS
 
-BASELINES: Mapping[str, ComparedModel] = {
-    baseline.name: baseline for baseline in (Ease(), GfCf(), ChebyCf(), Als(), Bpr(), Knn(), MostPopular())
-}
+_CHEAP_FIRST = (MostPopular(), Knn(), GfCf(), ChebyCf(), Ease(), Edlae(), IalsBaseline(), Bpr())
+BASELINES: Mapping[str, ComparedModel] = {baseline.name: baseline for baseline in _CHEAP_FIRST}
 """The built-in baselines: what a user might take instead."""
 
 

@@ -63,6 +63,10 @@ class Growth:
         check_validation_share(share)
         new, tested = np.flatnonzero(self.fresh), np.zeros(len(self.data), dtype=bool)
         tested[rng.stream(config.seed, "new pairs held out").permutation(new)[: round(share * len(new))]] = True
+        if not tested.any():
+            raise ArgumentError(
+                f"validation {share:g} of {len(new):,} new pairs holds nothing out; raise it, or leave it out"
+            )
         learned = self.data.filter(~tested)
         return learned, Validation(learned, self.data.filter(tested))
 
@@ -126,7 +130,7 @@ def grow(
     initial, old, described = initial_vectors(growth, artifact, fold_in), artifact.features, None
     if item_features is not None:
         tables = item_features if isinstance(item_features, tuple) else (item_features,)
-        described = transform_features(artifact, tables, new.item_ids)
+        described = transform_features(artifact, tables, of=new)
     if old is None:
         return growth, initial, None, None
     data = growth.data if described is None else extend_items(growth.data, described)
@@ -222,11 +226,15 @@ def _to_features(content: Any, data: Interactions, item: str | None) -> Features
 
 
 def transform_features(
-    artifact: Artifact, tables: tuple[Any, ...], item_ids: Iterable[Hashable] | None = None
+    artifact: Artifact,
+    tables: tuple[Any, ...],
+    item_ids: Iterable[Hashable] | None = None,
+    *,
+    of: Interactions | None = None,
 ) -> Features:
     """Return the features of other items by the model's transformation; `Features` must have been made by it.
 
-    The rows of a matrix are those of `item_ids`.
+    The rows of a matrix are those of `item_ids`, or of the items of some interactions.
     """
     if artifact.features is None:
         raise ArgumentError(
@@ -239,8 +247,11 @@ def transform_features(
                 "that it made (model.artifact.features.transform)"
             )
         return tables[0]
-    if item_ids is None and any(source.item is None for source in artifact.features.sources):
-        raise ArgumentError("the rows of a matrix have no ids of their own; say whose they are with item_ids=…")
+    sources = artifact.features.sources
+    if item_ids is None and len(tables) == len(sources) and any(source.item is None for source in sources):
+        if of is None:
+            raise ArgumentError("the rows of a matrix have no ids of their own; say whose they are with item_ids=…")
+        item_ids = of.item_ids
     features = artifact.features.transform(*tables, item_ids=item_ids)
     if features.unknown:
         content = ", ".join(f"{what} ({count:,})" for what, count in features.unknown)

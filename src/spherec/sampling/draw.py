@@ -26,11 +26,27 @@ class ItemLaw:
     """Independent draws, with replacement, from the law of `weights` (I,); on request without a user's own items."""
 
     def __init__(self, train: Interactions, weights: NDArray[np.float64], device: torch.device) -> None:
+        self._train = train
         self.tables = make_law_tables(train, weights, device)
-        whole = self.tables.ends.diff(prepend=torch.zeros_like(self.tables.ends[:1]))  # (I,)
-        self.log_law = (whole.double() / self.tables.total).log_().float()  # (I,)
+        self.log_law = self.probabilities().log_().float()  # (I,)
         draws = backend(device).law(self.tables)
         self.any, self.without = draws.any, draws.without
+
+    def probabilities(self) -> Tensor:
+        """Return the law (I,), float64, before any user's items are left out."""
+        return self._whole_numbers().double() / self.tables.total
+
+    def probabilities_for(self, users: Tensor) -> Tensor:
+        """Return the law (B, I) for each user (B,), without their items; all zero for one who has every item."""
+        law = self._whole_numbers().double().repeat(len(users), 1)  # (B, I)
+        for row, user in enumerate(users.tolist()):
+            law[row, self._train.items_of(user).tolist()] = 0
+        return law / law.sum(1, keepdim=True).clamp_min(1)
+
+    def _whole_numbers(self) -> Tensor:
+        """Return how many numbers each item owns (I,)."""
+        ends = self.tables.ends
+        return ends.diff(prepend=torch.zeros_like(ends[:1]))
 
 
 class FixedLawSampler:
@@ -48,6 +64,13 @@ class FixedLawSampler:
         self.negatives = min(negatives, max(train.n_items, 1)) if shared else negatives
         self._law = ItemLaw(train, weights, device)
         self._membership = backend(device).membership(items_of_users(train), device) if shared else None
+
+    def probabilities(self) -> Tensor:
+        return self._law.probabilities()
+
+    def probabilities_for(self, users: Tensor) -> Tensor:
+        """Return the law (B, I) of each negative for users (B,), their own items left out."""
+        return self._law.probabilities_for(users)
 
     def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
         del positives, geometry

@@ -52,6 +52,21 @@ class HardSampler:
         del users, positives, geometry
         return distance
 
+    def probabilities(self, users: Tensor, positives: Tensor, geometry: Geometry) -> Tensor:
+        """Return the law (B, I) of each negative for pairs (B,), (B,), where no two items are equally good.
+
+        With A items to draw from, r of them better than this one, it is ((A − r) / A)^m − ((A − r − 1) / A)^m.
+        """
+        free = self._law.probabilities_for(users) > 0  # (B, I)
+        everything = torch.arange(free.shape[1], device=users.device)[None]  # (1, I)
+        distance = squared_distance(geometry.users(users), geometry.items(everything))  # (B, I)
+        badness = self.penalize(distance, users, positives, geometry)
+        better = badness.masked_fill(~free, float("inf")).argsort(1).argsort(1)  # (B, I)
+        count = free.sum(1, keepdim=True).clamp_min(1).double()  # (B, 1)
+        m = self._shape[1]
+        law = ((count - better) / count) ** m - ((count - better - 1) / count) ** m
+        return law.masked_fill(~free, 0.0)
+
     def sample(self, users: Tensor, positives: Tensor, geometry: Geometry, generator: torch.Generator) -> Negatives:
         n, m = self._shape
         items, valid = self._law.without(users, n * m, generator)  # (B, N m)

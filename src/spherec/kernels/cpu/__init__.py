@@ -6,6 +6,7 @@ from typing import ClassVar
 from spherec.kernels.cpu.adam import CpuRows, scale_to_unit
 from spherec.kernels.cpu.features import CpuFeatures
 from spherec.kernels.cpu.hinge import hinge_gradient
+from spherec.kernels.cpu.least_squares import solve_rows
 from spherec.kernels.cpu.negatives import CpuLaw, CpuMembership, CpuTwoStage
 from spherec.kernels.cpu.softmin import softmin_gradient
 from spherec.kernels.protocol import Gradient
@@ -22,3 +23,4 @@ class CpuBackend(Backend):
     two_stage = CpuTwoStage
     gradients: ClassVar[Mapping[str, Gradient]] = {"Hinge": hinge_gradient, "Softmin": softmin_gradient}
     features = CpuFeatures
+    solve_rows = staticmethod(solve_rows)

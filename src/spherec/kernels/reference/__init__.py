@@ -10,6 +10,7 @@ from spherec.geometry import unit
 from spherec.kernels.protocol import Gradient
 from spherec.kernels.reference.adam import ReferenceRows
 from spherec.kernels.reference.features import ReferenceFeatures, keep_rows
+from spherec.kernels.reference.least_squares import solve_rows
 from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage
 
 
@@ -22,6 +23,7 @@ class Backend:
     two_stage: type[ReferenceTwoStage] = ReferenceTwoStage
     features: type[ReferenceFeatures] = ReferenceFeatures
     keep_rows = staticmethod(keep_rows)
+    solve_rows = staticmethod(solve_rows)
     gradients: ClassVar[Mapping[str, Gradient]] = {}
     "Gradients of losses faster than autograd, by the name of their class; `spherec.kernels.fuse` calls them."
 

@@ -1,10 +1,13 @@
-"""EASE in closed form, by the smaller side (Steck, Embarrassingly Shallow Autoencoders, WWW 2019).
+"""EASE and EDLAE in closed form, by the smaller side (Steck, WWW 2019 and NeurIPS 2020).
 
-    B = 1 − P · diag(P)⁻¹        P = (XᵀX + λ1)⁻¹ (I, I)        scores = X B
+    B = 1 − P · diag(P)⁻¹        P = (XᵀX + Λ)⁻¹ (I, I)        scores = X B
 
-With fewer users than items, P is never made. With M = (XXᵀ + λ1)⁻¹ (U, U), Woodbury's identity gives
+EASE has Λ = λ1. EDLAE drops a share p of each user's items in training, which adds p / (1 − p) times the item's number
+of users: Λ_j = λ + p / (1 − p) · |S_j|.
 
-    P = (1 − XᵀMX) / λ        X P = M X        P_jj = (1 − x_jᵀ M x_j) / λ        scores = X − M X · diag(P)⁻¹
+With fewer users than items, P is never made. With M = (1 + X Λ⁻¹ Xᵀ)⁻¹ (U, U), Woodbury's identity gives
+
+    X P = M X Λ⁻¹        Λ_j P_jj = 1 − x_jᵀ M x_j / Λ_j        scores = X − M X · diag(ΛP)⁻¹
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,6 +36,7 @@ class Ease(ComparedModel):
     """A linear model of items by items, in which no item explains itself."""
 
     name = "ease"
+    tries_all = True
     search_space: Mapping[str, Sequence[Any]] = {
         "regularization": (500.0, 10.0, 20.0, 50.0, 100.0, 200.0, 300.0, 1000.0, 2000.0, 5000.0)
     }
@@ -40,23 +44,36 @@ class Ease(ComparedModel):
     def check(self, train: Interactions) -> None:
         if min(train.n_users, train.n_items) > LARGEST:
             raise DataError(
-                f"EASE inverts a matrix of users or items, whichever are fewer, of at most {LARGEST:,} rows; these are "
-                f"{train.n_users:,} users and {train.n_items:,} items: leave 'ease' out, or cut the data"
+                f"{self.name} inverts a matrix of users or items, whichever are fewer, of at most {LARGEST:,} rows; "
+                f"these are {train.n_users:,} users and {train.n_items:,} items: leave '{self.name}' out, or cut the "
+                "data"
             )
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ScoredRanker:
         self.check(train)
+        dropped = float(settings.get("dropout", 0.0))
+        shift = float(settings["regularization"]) + dropped / (1 - dropped) * train.users_per_item  # Λ (I,)
         fit = _by_users if train.n_users < train.n_items else _by_items
-        return fit(train, float(settings["regularization"]), context.device)
+        return fit(train, shift, context.device)
 
 
-def _by_users(train: Interactions, regularization: float, device: torch.device) -> ScoredRanker:
-    """Fit with fewer users than items: keep only M (U, U) and the diagonal of P (I,)."""
+class Edlae(Ease):
+    """EASE that was trained with dropout, which shrinks popular items more."""
+
+    name = "edlae"
+    search_space: Mapping[str, Sequence[Any]] = {
+        "regularization": (100.0, 10.0, 30.0, 300.0, 1000.0),
+        "dropout": (0.33, 0.1, 0.2, 0.5, 0.7),
+    }
+
+
+def _by_users(train: Interactions, shift: NDArray[np.float64], device: torch.device) -> ScoredRanker:
+    """Fit with fewer users than items: keep only M (U, U) and diag(ΛP) (I,)."""
     items_first = train.matrix.T.tocsr()  # Xᵀ (I, U)
-    inverse = _inverse(train.matrix, regularization, device)  # M (U, U)
-    diagonal = (1 - _sum_over_users(items_first, inverse)) / regularization  # (I,) of P
-    weighted = sparse.diags(1 / diagonal.cpu().numpy()) @ items_first
-    scaled = sparse_tensor(weighted.tocsr(), device)  # diag(P)⁻¹ Xᵀ (I, U)
+    divided = sparse.diags(1 / shift) @ items_first  # Λ⁻¹ Xᵀ
+    inverse = _inverse(train.matrix, divided.T.tocsr(), 1.0, device)  # M (U, U)
+    diagonal = 1 - _sum_over_users(items_first, inverse).cpu().numpy() / shift  # (I,) of ΛP
+    scaled = sparse_tensor((sparse.diags(1 / diagonal) @ items_first).tocsr(), device)  # diag(ΛP)⁻¹ Xᵀ
     inverse = inverse.float()
 
     def score_users(users: NDArray[np.int64]) -> Tensor:
@@ -78,9 +95,10 @@ def _sum_over_users(items_first: sparse.csr_matrix, inverse: Tensor) -> Tensor:
     return sums
 
 
-def _by_items(train: Interactions, regularization: float, device: torch.device) -> ScoredRanker:
+def _by_items(train: Interactions, shift: NDArray[np.float64], device: torch.device) -> ScoredRanker:
     """Fit with no more items than users: keep B (I, I) itself."""
-    weights = _inverse(train.matrix.T.tocsr(), regularization, device)  # P (I, I)
+    items_first = train.matrix.T.tocsr()
+    weights = _inverse(items_first, items_first, torch.as_tensor(shift), device)  # P (I, I)
     weights /= -weights.diagonal().clone()  # column by column
     weights.fill_diagonal_(0)
     weights = weights.float()
@@ -92,13 +110,12 @@ def _by_items(train: Interactions, regularization: float, device: torch.device) 
     return ScoredRanker(score_users, train.n_items)
 
 
-def _inverse(rows: sparse.csr_matrix, regularization: float, device: torch.device) -> Tensor:
-    """Return (R Rᵀ + λ1)⁻¹ (n, n) for rows R (n, m)."""
-    n = rows.shape[0]
+def _inverse(left: sparse.csr_matrix, right: sparse.csr_matrix, shift: float | Tensor, device: torch.device) -> Tensor:
+    """Return (L Rᵀ + diag(shift))⁻¹ (n, n) for rows L and R (n, m) with a symmetric product."""
+    n = left.shape[0]
     gram = torch.empty(n, n, dtype=torch.float64 if n <= _IN_DOUBLE else torch.float32)
-    columns, size = rows.T.tocsc(), max(_BLOCK // max(n, 1), 1)
+    columns, size = right.T.tocsc(), max(_BLOCK // max(n, 1), 1)
     for first in range(0, n, size):
-        gram[first : first + size] = torch.as_tensor((rows[first : first + size] @ columns).toarray())
-    gram.diagonal().add_(regularization)
-    gram = gram.to(device)
-    return torch.cholesky_inverse(torch.linalg.cholesky(gram))
+        gram[first : first + size] = torch.as_tensor((left[first : first + size] @ columns).toarray())
+    gram.diagonal().add_(shift)
+    return torch.cholesky_inverse(torch.linalg.cholesky(gram.to(device)))

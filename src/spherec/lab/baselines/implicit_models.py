@@ -1,9 +1,8 @@
-"""ALS, BPR and item kNN of the library implicit. The only file that imports it, and only when one of them is fit."""
+"""BPR and item kNN of the library implicit. The only file that imports it, and only when one of them is fit."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -36,48 +35,30 @@ class _ImplicitModel(ComparedModel):
             ) from error
 
 
-class _FactorModel(_ImplicitModel):
-    """A factor model. It takes users x items, as we have them."""
-
-    place: tuple[str, str]  # module and class in the library
-
-    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
-        self.check(train)
-        module, kind = self.place
-        options = {"use_gpu": False, "num_threads": torch.get_num_threads(), "random_state": context.seed}
-        with _one_blas_thread():  # its constructor already looks
-            model = getattr(import_module(module), kind)(**settings, **options)
-            try:
-                model.fit(train.matrix, show_progress=False)
-            except import_module("implicit.recommender_base").ModelFitError as error:
-                raise TrainingError(f"implicit cannot fit it with {dict(settings)}: {error}") from None
-        return _Lister(model, train, len(model.item_factors))
-
-
-class Als(_FactorModel):
-    """Alternating least squares on implicit feedback (Hu, Koren, Volinsky, 2008)."""
-
-    name = "als"
-    place = ("implicit.als", "AlternatingLeastSquares")
-    search_space: Mapping[str, Sequence[Any]] = {
-        "factors": (100, 200),
-        "regularization": (0.01, 0.1, 1.0),
-        "alpha": (1.0, 5.0, 10.0, 20.0, 40.0),
-        "iterations": (15,),
-    }
-
-
-class Bpr(_FactorModel):
+class Bpr(_ImplicitModel):
     """Bayesian personalised ranking (Rendle and others, 2009). With several threads, runs differ slightly."""
 
     name = "bpr"
-    place = ("implicit.bpr", "BayesianPersonalizedRanking")
     search_space: Mapping[str, Sequence[Any]] = {
         "factors": (100, 200),
         "learning_rate": (0.01, 0.03, 0.1),
         "regularization": (0.01, 0.003, 0.03),
         "iterations": (100, 200),
     }
+
+    def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
+        self.check(train)
+        from implicit.bpr import BayesianPersonalizedRanking
+        from implicit.recommender_base import ModelFitError
+
+        options = {"use_gpu": False, "num_threads": torch.get_num_threads(), "random_state": context.seed}
+        with _one_blas_thread():  # its constructor already looks
+            model = BayesianPersonalizedRanking(**settings, **options)
+            try:
+                model.fit(train.matrix, show_progress=False)  # users x items, as we have them
+            except ModelFitError as error:
+                raise TrainingError(f"implicit cannot fit it with {dict(settings)}: {error}") from None
+        return _Lister(model, train, len(model.item_factors))
 
 
 class Knn(_ImplicitModel):

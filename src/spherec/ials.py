@@ -1,0 +1,171 @@
+"""iALS: two tables whose products approximate the interactions, solved row by row, without steps or samples.
+
+Hu, Koren and Volinsky (ICDM 2008), in the form of Rendle, Krichene, Zhang and Koren, *Revisiting the Performance of
+iALS on Item Recommendation Benchmarks* (RecSys 2022). S are the pairs, c their weights, S_u those of one user:
+
+    Σ_S c (u·v − 1)² + α Σ_all (u·v)² + λ ( Σ_u (|S_u| + αI)^ν |u|² + Σ_v (|S_v| + αU)^ν |v|² )
+
+With all items fixed, each user is a system of its own. Its matrix is the sum of αG, with G = VᵀV the same for all
+users, of a multiple of 1, and of one square for each pair. Both tables are turned by the eigenvectors of G, which
+changes no product of them and makes the first two parts diagonal. A few conjugate gradients with this diagonal as
+preconditioner do the rest (`spherec.kernels.reference.least_squares`). Equal rows of the interactions have equal
+solutions, which are solved once: in a long tail, where most items belong to one user, few are left.
+
+The large products are made in blocks of fixed size, one thread each. The same seed gives the same bits with any number
+of threads.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+
+from spherec import rng
+from spherec.data.interactions import Interactions
+from spherec.device import run_at_once, threads_for
+from spherec.errors import check_number
+from spherec.geometry import DenseVectors, unit
+from spherec.kernels import backend
+from spherec.kernels.reference.least_squares import Systems
+
+_BLOCK = 1 << 13  # rows of a product
+_FIRST = 0.1  # times 1/√D: standard deviation of the first items
+_LOWEST_REACH = -10.0  # of items that nobody has
+
+
+@dataclass(frozen=True)
+class Ials:
+    """Settings of iALS."""
+
+    dim: int = 256
+    "D, dimensions."
+    catalogue_weight: float = 1000.0
+    "αI: weight of all items together, pairs or not, in the sum of one user, where a pair weighs 1."
+    regularization: float = 0.01
+    "λ."
+    nu: float = 1.0
+    "ν: 1 regularises a row by its weight in the sum, 0 all rows alike."
+    sweeps: int = 8
+    "Times that all users and all items are solved."
+    steps: int = 4
+    "Conjugate gradients for each row and sweep. A row with fewer pairs is solved exactly."
+
+    def __post_init__(self) -> None:
+        for name, least in (("dim", 2), ("sweeps", 1), ("steps", 1), ("catalogue_weight", 1e-6)):
+            check_number(name, getattr(self, name), least, 1e9, str(getattr(Ials, name)))
+        check_number("regularization", self.regularization, 1e-12, 1e6, "0.01")
+        check_number("nu", self.nu, 0, 2, "1")
+
+
+@dataclass(frozen=True)
+class Factors:
+    """The solution: a user's score of an item is the product of their rows."""
+
+    users: Tensor
+    "(U, D)"
+    items: Tensor
+    "(I, D)"
+
+    def to_sphere(self, *, reach_share: float = 0.3, mainstream: float = 1.0) -> DenseVectors:
+        """Return all rows at length 1, and as reach of an item so much of the logarithm of its length.
+
+        On the sphere an item loses its length, which is most of its popularity; as reach it comes back, and can be
+        dialled. An item without a row, which nobody has, has the lowest reach.
+        """
+        lengths = self.items.norm(dim=1)  # (I,)
+        is_placed = lengths > 0
+        middle = lengths[is_placed].mean() if is_placed.any() else torch.ones(())
+        reach = torch.full_like(lengths, _LOWEST_REACH)
+        reach[is_placed] = reach_share * (lengths[is_placed] / middle).log()
+        return DenseVectors(unit(self.users), unit(self.items), item_reach=reach[:, None], mainstream=mainstream)
+
+
+def fit_ials(
+    data: Interactions,
+    config: Ials | None = None,
+    *,
+    seed: int = 0,
+    device: torch.device | None = None,
+    progress: Callable[[int], None] = lambda _: None,
+) -> Factors:
+    """Return the factors of some interactions; weights of pairs count. `progress` is called with the sweeps done."""
+    config, device = config or Ials(), device or torch.device("cpu")
+    alpha = config.catalogue_weight / max(data.n_items, 1)
+    weights = np.ones(len(data)) if data.weights is None else data.weights
+    pairs = sparse.csr_array((weights, data.indices, data.indptr), shape=(data.n_users, data.n_items))
+    with threads_for(0, device):
+        users, items = (_Side(each, config, alpha, device) for each in (pairs, pairs.T.tocsr()))
+        generator = rng.torch_stream(seed, "first factors")
+        first = torch.empty(len(items.rows), config.dim).normal_(0, _FIRST * config.dim**-0.5, generator=generator)
+        items.rows[:] = first.to(device)
+        for sweep in range(config.sweeps):
+            users.solve(items)
+            items.solve(users)
+            progress(sweep + 1)
+        return Factors(users.rows[users.row_of], items.rows[items.row_of])
+
+
+class _Side:
+    """The rows of all users, or of all items, each different one once."""
+
+    def __init__(self, pairs: sparse.csr_array, config: Ials, alpha: float, device: torch.device) -> None:
+        different, row_of = _different_rows(pairs)
+        pairs = pairs[different]
+        counts = np.diff(pairs.indptr)  # (n,)
+        shift = config.regularization * (counts + alpha * pairs.shape[1]) ** config.nu
+
+        def put(array: NDArray[Any], dtype: torch.dtype) -> Tensor:
+            return torch.as_tensor(array, dtype=dtype, device=device)
+
+        self.row_of = put(row_of, torch.int64)
+        "(n',) row of each user or item."
+        self.rows = torch.zeros(len(different), config.dim, device=device)
+        "(n, D)"
+        self._alpha, self._steps = alpha, config.steps
+        self._times = put(np.bincount(row_of, minlength=len(different)), torch.float32)[:, None]  # (n, 1)
+        self._starts, self._others = put(pairs.indptr, torch.int64), put(pairs.indices, torch.int64)
+        self._weights = None if (pairs.data == 1).all() else put(pairs.data, torch.float32)
+        self._shift = put(shift, torch.float32)
+        self._kept = put(np.flatnonzero(counts > config.steps), torch.int64)  # the others begin anew
+
+    def solve(self, other: "_Side") -> None:
+        """Solve all rows, with those of the other side fixed; both are turned by its eigenvectors."""
+        values, vectors = torch.linalg.eigh(other.gram())  # (D,), (D, D)
+        turn = vectors.float()
+        _in_blocks(other.rows, lambda block: block.copy_(block @ turn))
+        kept = self.rows[self._kept]
+        _in_blocks(kept, lambda block: block.copy_(block @ turn))
+        self.rows[self._kept] = kept
+        diagonal = (self._alpha * values.clamp(min=0)).float()
+        systems = Systems(self._starts, other.row_of[self._others], self._weights, other.rows, diagonal, self._shift)
+        backend(self.rows.device).solve_rows(systems, self.rows, self._steps)
+
+    def gram(self) -> Tensor:
+        """Return the sum of the squares of all rows (D, D), in float64."""
+        parts = _in_blocks(self.rows, lambda block, times: block.T @ (block * times), self._times)
+        return torch.stack(parts).double().sum(0)
+
+
+def _in_blocks(rows: Tensor, function: Callable[..., Tensor], *more: Tensor) -> list[Tensor]:
+    """Return what a function makes of blocks of rows (b, D), which are computed at once."""
+    blocks = zip(*(torch.split(each, _BLOCK) for each in (rows, *more)), strict=True)
+    return run_at_once([partial(function, *block) for block in blocks])
+
+
+def _different_rows(pairs: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the first of each kind of equal rows, and the place among them of every row."""
+    places: dict[bytes, int] = {}
+    first, place_of = [], np.empty(pairs.shape[0], np.int64)
+    for row, (begin, end) in enumerate(pairwise(pairs.indptr.tolist())):
+        key = pairs.indices[begin:end].tobytes() + pairs.data[begin:end].tobytes()
+        place_of[row] = places.setdefault(key, len(places))
+        if len(places) > len(first):
+            first.append(row)
+    return np.asarray(first, np.int64), place_of

@@ -1,0 +1,132 @@
+"""iALS against equations solved row by row in float64, its two kernels against each other, and what it promises."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from spherec import rng
+from spherec.data.interactions import Interactions
+from spherec.errors import ArgumentError
+from spherec.ials import Factors, Ials, fit_ials
+from spherec.kernels.cpu.least_squares import solve_rows as solve_rows_compiled
+from spherec.kernels.reference.least_squares import Systems, solve_rows
+from tests.training.planted import TRAIN, quality
+
+
+def random_data(seed, users=40, items=60, share=0.1, *, weigh=False):
+    generator = np.random.default_rng(seed)
+    matrix = (generator.random((users, items)) < share) * 1.0
+    matrix[0], matrix[:, 0], matrix[2], matrix[4, 1:] = 0, 0, matrix[3], 1  # no pair; equal rows; nearly every item
+    if not weigh:
+        return Interactions.from_matrix(sparse.csr_array(matrix))
+    users_of, items_of = matrix.nonzero()
+    values = generator.integers(1, 9, len(users_of)) / 2
+    return Interactions.from_pairs(users_of.tolist(), items_of.tolist(), values=values, weigh=True)
+
+
+def oracle(data, config, seed):
+    """Solve each row's whole system in float64, in the order of `fit_ials`, from the same first items."""
+    weights = np.ones(len(data)) if data.weights is None else data.weights
+    dense = sparse.csr_array((weights, data.indices, data.indptr), shape=(data.n_users, data.n_items)).toarray()
+    alpha = config.catalogue_weight / data.n_items
+    different, row_of = np.unique(dense, axis=1, return_inverse=True)
+    order = dict.fromkeys(row_of.ravel().tolist())  # in the order of their first items
+    first = torch.empty(different.shape[1], config.dim)
+    first.normal_(0, 0.1 * config.dim**-0.5, generator=rng.torch_stream(seed, "first factors"))
+    items = first.double().numpy()[[list(order).index(row) for row in row_of.ravel()]]
+    users = None
+    for _ in range(config.sweeps):
+        users = solve_exactly(dense, items, alpha, config)
+        items = solve_exactly(dense.T, users, alpha, config)
+    return users, items
+
+
+def solve_exactly(weights, others, alpha, config):
+    gram, rows = others.T @ others, []
+    for row in weights:
+        n = np.count_nonzero(row)
+        shift = config.regularization * (n + alpha * len(others)) ** config.nu
+        matrix = alpha * gram + shift * np.eye(config.dim) + (others.T * row) @ others
+        rows.append(np.linalg.solve(matrix, others.T @ row))
+    return np.stack(rows)
+
+
+@pytest.mark.parametrize("weigh", [False, True])
+@pytest.mark.parametrize("nu", [1.0, 0.5, 0.0])
+def test_equals_whole_systems(weigh, nu):
+    data = random_data(3, weigh=weigh)
+    config = Ials(dim=8, catalogue_weight=20, regularization=0.05, nu=nu, sweeps=3, steps=30)
+    users, items = oracle(data, config, seed=5)
+    found = fit_ials(data, config, seed=5)  # turned, which changes no product
+    np.testing.assert_allclose((found.users @ found.items.T).numpy(), users @ items.T, atol=1e-4)
+    np.testing.assert_allclose((found.items @ found.items.T).numpy(), items @ items.T, atol=1e-4)
+
+
+def test_few_steps_come_to_the_same_in_the_end():
+    data = random_data(4, users=200, items=100)
+    config = Ials(dim=16, catalogue_weight=50, sweeps=30)
+    few, many = (fit_ials(data, Ials(**{**vars(config), "steps": steps})) for steps in (4, 60))
+    few, many = (factors.users @ factors.items.T for factors in (few, many))
+    assert (few - many).abs().max() < 0.01 * many.abs().max()
+
+
+@given(st.integers(0, 10_000), st.booleans(), st.integers(1, 12), st.integers(2, 70))
+def test_kernels_agree(seed, weigh, steps, dim):
+    generator = np.random.default_rng(seed)
+    counts = generator.integers(0, 30, 50)
+    starts = torch.from_numpy(np.concatenate([[0], counts.cumsum()]))
+    others = torch.from_numpy(generator.integers(0, 40, starts[-1].item()))
+    weights = torch.from_numpy(generator.random(len(others), np.float32) + 0.1) if weigh else None
+    table = torch.from_numpy(generator.standard_normal((40, dim), np.float32)) / dim**0.5
+    diagonal, shift = (torch.from_numpy(generator.random(size, np.float32) + 0.3) for size in (dim, 50))
+    rows = torch.from_numpy(generator.standard_normal((50, dim), np.float32))
+    compiled = rows.clone()
+    systems = Systems(starts, others, weights, table, diagonal, shift)
+    solve_rows(systems, rows, steps)
+    solve_rows_compiled(systems, compiled, steps)
+    torch.testing.assert_close(compiled, rows, atol=1e-3, rtol=1e-3)
+
+
+def test_the_number_of_threads_changes_no_bit():
+    data, before = random_data(6, users=300, items=400), torch.get_num_threads()
+    found = []
+    try:
+        for threads in (1, 3):
+            torch.set_num_threads(threads)
+            found.append(fit_ials(data, Ials(dim=24, sweeps=3)))
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(found[0].users, found[1].users)
+    assert torch.equal(found[0].items, found[1].items)
+
+
+def test_rows_without_pairs_are_zero_and_equal_rows_equal():
+    found = fit_ials(random_data(7), Ials(dim=8))
+    assert not found.users[0].any()
+    assert not found.items[0].any()
+    assert torch.equal(found.users[2], found.users[3])
+    assert found.users.isfinite().all()
+
+
+def test_taste_is_learned_and_kept_on_the_sphere():
+    factors = fit_ials(TRAIN, Ials(dim=16, catalogue_weight=50, sweeps=4))
+    assert quality(factors.to_sphere()) > 0.9
+
+
+def test_length_becomes_reach():
+    items = torch.tensor([[3.0, 0], [0, 1], [0, 0]])
+    vectors = Factors(torch.tensor([[0.0, 2]]), items).to_sphere(reach_share=0.5)
+    torch.testing.assert_close(vectors.item_table, torch.tensor([[1.0, 0], [0, 1], [0, 0]]))
+    expected = torch.tensor([0.5 * np.log(3 / 2), 0.5 * np.log(1 / 2), -10])
+    torch.testing.assert_close(vectors.reach, expected.float())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("dim", 1), ("regularization", 0.0), ("catalogue_weight", -1), ("nu", 3), ("sweeps", 0)]
+)
+def test_settings_are_checked(name, value):
+    with pytest.raises(ArgumentError, match=name):
+        Ials(**{name: value})
