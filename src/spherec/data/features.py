@@ -1,6 +1,5 @@
 """Features of items: what is known about an item besides who has it, as numbers, and how they were made."""
 
-from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -193,10 +192,10 @@ class Features:
     @property
     def sizes(self) -> dict[str, int]:
         """Number of numbers that each column gives."""
-        sizes: Counter[str] = Counter()
+        sizes: dict[str, int] = {}
         for column in (column for source in self.sources for column in source.columns):
-            sizes[column.name] += column.size
-        return dict(sizes)
+            sizes[column.name] = sizes.get(column.name, 0) + column.size
+        return sizes
 
     @property
     def fingerprint(self) -> str:

@@ -108,10 +108,8 @@ def leave_one_out(data: Interactions, *, by: Literal["random", "time"] = "random
 def by_time(data: Interactions, *, at: float | str | date | None = None, test: float | None = None) -> Fold:
     """Hold out everything from a moment on, the same moment for all users.
 
-    Args:
-        data: Interactions with times.
-        at: The moment: a number in the data's unit, a date such as "2004-06-01", or a datetime; UTC by default.
-        test: A share instead of a moment: 0.2 takes the latest moment that leaves at least a fifth for testing.
+    `at` is the moment: a number in the data's unit, a date such as "2004-06-01", or a datetime; UTC by default. `test`
+    is a share instead: 0.2 takes the latest moment that leaves at least a fifth for testing.
     """
     times = _times(data)
     if (at is None) == (test is None):
