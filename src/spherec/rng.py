@@ -28,6 +28,11 @@ def stream(seed: int, name: str, *indices: int) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(name.encode()), len(indices), *indices])
 
 
+def legacy(seed: int) -> np.random.RandomState:
+    """Return NumPy's old generator, by which published splits were drawn."""
+    return np.random.RandomState(seed)
+
+
 def torch_stream(seed: int, name: str, *indices: int, device: Union["torch.device", str] = "cpu") -> "torch.Generator":
     """Return the same stream as a torch generator on `device`. CPU and CUDA draw different numbers from one seed."""
     import torch

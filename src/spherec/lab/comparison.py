@@ -22,7 +22,7 @@ from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.device import DeviceName, enough_memory, measure_peak, resolve
 from spherec.errors import ArgumentError, SpherecError, TrainingError, check_count, require_polars
-from spherec.evaluation import METRICS, Metric, Scores, evaluate, validation_part
+from spherec.evaluation import METRICS, ItemLister, Metric, Scores, evaluate, validation_part
 from spherec.evaluation.metrics import Formula, average_precision, find_metrics, median_popularity, ndcg, recall
 from spherec.evaluation.validation import check_validation_share
 from spherec.geometry import DenseVectors
@@ -294,7 +294,7 @@ class Comparison:
             clock.append(time.perf_counter())
         self._begin(stage := Stage(model.name, fold, "testing"), context)
         with enough_memory():
-            scores = evaluate(fitted, part.train, part.test, k=self.plan.k, metrics=self._metrics())
+            scores = self._score(fitted, part)
         clock.append(time.perf_counter())
         times = (sum(trial.seconds for trial in trials), clock[1] - clock[0], clock[2] - clock[1])
         blank = self.blank_result(model, fold)
@@ -325,6 +325,9 @@ class Comparison:
             values = {metric.name: known[metric.name] for metric in self.plan.metrics if metric.name in known}
             self.user_values.save(result, scores.per_user.users, values)
         self._results.add(result)
+
+    def _score(self, fitted: DenseVectors | ItemLister, part: Fold) -> Scores:
+        return evaluate(fitted, part.train, part.test, k=self.plan.k, metrics=self._metrics())
 
     def _metrics(self) -> tuple[Metric, ...]:
         return METRICS + self.plan.own_metrics

@@ -69,7 +69,7 @@ def summarize(
 
     With the values of single users, rows have p-values against the best baseline, and come by falling NDCG.
     """
-    groups, baseline = group_by_model(results), best_baseline(results)
+    groups, baseline = group_by_model(results), None if user_values is None else best_baseline(results)
     models = list(groups) if user_values is None else sorted(groups, key=lambda model: -_mean_ndcg(groups[model]))
     rows = []
     for model in models:

@@ -37,7 +37,7 @@ class ScoredRanker:
         if only is not None:
             closed[torch.as_tensor(check_indices(only, self._n_items, "only"))] = False
         for block in split_blocks(len(users), max(_BLOCK // max(self._n_items, 1), 1)):
-            scores = self._check(self._scores(users[block]), len(users[block]))  # (b, I)
+            scores = self.score(users[block])  # (b, I)
             left_out = LeftOut.of_users(users[block], without)
             own = (torch.as_tensor(index, device=scores.device) for index in (left_out.queries, left_out.items))
             scores[tuple(own)] = float("-inf")
@@ -47,15 +47,16 @@ class ScoredRanker:
             ranking.put(block, np.where(np.isneginf(best), -1, items), best.astype(np.float32))
         return ranking
 
-    def _check(self, scores: Tensor | NDArray[Any], n_users: int) -> Tensor:
-        """Return the scores as a tensor of floats; raise an `ArgumentError` unless its shape is (b, I)."""
+    def score(self, users: NDArray[np.int64]) -> Tensor:
+        """Return the scores (b, I) of users (b,) as floats; raise an `ArgumentError` for another shape."""
+        scores = self._scores(users)
         if isinstance(scores, np.ndarray):
             scores = torch.tensor(scores)
-        if not isinstance(scores, Tensor) or scores.shape != (n_users, self._n_items):
+        if not isinstance(scores, Tensor) or scores.shape != (len(users), self._n_items):
             is_array = isinstance(scores, Tensor)
             got = f"one of shape {tuple(scores.shape)}" if is_array else f"a {type(scores).__name__}"
             raise ArgumentError(
-                f"scores must be a tensor or an array of shape ({n_users}, {self._n_items}): a row for each user "
+                f"scores must be a tensor or an array of shape ({len(users)}, {self._n_items}): a row for each user "
                 f"and a column for each item; got {got}"
             )
         return scores if scores.is_floating_point() else scores.float()
