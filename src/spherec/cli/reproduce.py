@@ -18,23 +18,36 @@ from spherec.data.output_files import atomic_write
 from spherec.device import resolve
 from spherec.errors import ArgumentError
 from spherec.lab import Experiment, Reproduction, Result, paper_rows
+from spherec.lab.family import FAMILY_LEGEND, FAMILY_MODELS, FamilyComparison, describe_family, find_family_sets
 from spherec.lab.reproduction import PAPER_METRICS, paper_csv, paper_markdown
 from spherec.lab.tables import describe_environments, summarize
 
 
 def reproduce_command(
     runs: RunsOptions,
-    dataset: Literal[PaperCut, "two-stage"] = typer.Argument(
-        ..., help="Data set of the paper; or 'two-stage': its sampler as in public code and in the text."
+    dataset: Literal[PaperCut, "two-stage", "cml-family"] = typer.Argument(
+        ...,
+        help="Data set of the paper; 'two-stage': its sampler as in public code and in the text; 'cml-family': the "
+        "benchmark of later papers.",
+    ),
+    folder: Path | None = typer.Argument(
+        None, metavar="[FOLDER]", help="Folder of cml-family, with files NAME.users.dat(.gz)."
     ),
     data: Path | None = option("Published file of amazon-movies or echonest, raw or prepared.", "FILE"),
     rows: str | None = option("Rows to run, e.g. two-stage-5-256,uniform-5-4096. Default: all.", "ROWS"),
+    models: str | None = option("Models of cml-family, e.g. accurate-100,ease. Default: ours, ease, ials.", "NAMES"),
     output: Path | None = option("Folder of results. Default: results/DATASET.", "FOLDER", "--output", "-o"),
 ) -> None:
     """Runs that are recorded in the folder are not run again, so this can be stopped and started at will.
 
     Example: spherec reproduce book-crossing --rows two-stage-5-256 --only-folds 0 -o again
     """
+    idle = {"--data": data, "--rows": rows} if dataset == "cml-family" else {"FOLDER": folder, "--models": models}
+    if given := [name for name, value in idle.items() if value is not None]:
+        raise ArgumentError(f"{given[0]} has no effect on {dataset}; leave it out")
+    if dataset == "cml-family":
+        _reproduce_family(runs, folder or Path(), models, output or Path("results") / dataset)
+        return
     is_variants = dataset == "two-stage"  # on Book-Crossing, in files of their own in its folder
     of_paper: PaperCut = "book-crossing" if dataset == "two-stage" else dataset
     output = output or Path("results") / of_paper
@@ -61,6 +74,22 @@ def reproduce_command(
         with atomic_write(output / f"{'two-stage' if is_variants else 'table'}.{ending}") as file:
             file.write(content.encode())
     note(f"{output} holds the table and the records")
+
+
+def _reproduce_family(runs: RunsOptions, folder: Path, models: str | None, output: Path) -> None:
+    """Run the benchmark of the CML family on each of its files in a folder."""
+    names = FAMILY_MODELS if models is None else [name.strip() for name in models.split(",")]
+    page = [FAMILY_LEGEND]
+    for name, path in find_family_sets(folder).items():
+        comparison = FamilyComparison(names, path, output, workers=runs.workers)
+        with runs_bar(comparison.runs_left()) as watch:
+            results = comparison.run(device=resolve(runs.device), watch=watch)
+        comparison.raise_if_failed()
+        page.append(describe_family(name, results))
+        typer.echo(page[-1])
+    with atomic_write(output / "cml-family.md") as file:
+        file.write(("\n\n".join(page) + "\n").encode())
+    note(f"{output} holds cml-family.md and the records")
 
 
 def _read_tuned_rows(interactions: Interactions, records: Path) -> list[Result]:

@@ -115,7 +115,7 @@ class Comparison:
     """A plan on some data, with its records in a folder. What is recorded is not run again."""
 
     study = "compare"
-    others: Iterable[str] = known_models()
+    others: Iterable[object] = known_models()
     "Models that may be recorded besides those of the plan."
     fits_alone = True
     "True if the last fits are run one after the other, so that time and memory are those of one."

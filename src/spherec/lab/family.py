@@ -10,7 +10,7 @@ import gzip
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import resources
 from os import PathLike
 from pathlib import Path
@@ -220,16 +220,11 @@ class FamilyComparison(Comparison):
     study = "cml-family"
 
     def __init__(self, models: Iterable[str], path: Path, folder: Path, *, workers: int | None = None) -> None:
-        train, self._validation, test = split_family(path)
+        train, validation, test = split_family(path)
         plan = ComparisonPlan(find_family_models(models), k=5, validation=0.2, workers=workers)
         super().__init__(plan, train, folder, test=test)
-        self.user_values = None
-
-    def other_models(self) -> Iterable[ComparedModel]:
-        return find_family_models([*FAMILY_MODELS, *BASELINES])
-
-    def _cut(self, fold: int) -> Fold:
-        return Fold(self.parts[fold].train, self._validation)
+        self.user_values, self.others = None, find_family_models([*FAMILY_MODELS, *BASELINES])
+        self._inner = cache(lambda fold: Fold(self.parts[fold].train, validation))
 
     def _score(self, fitted: DenseVectors | ItemLister, part: Fold) -> Scores:
         ranks = rank_test_items(fitted, part.train, part.test)
