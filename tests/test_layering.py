@@ -21,7 +21,7 @@ GUESTS = {"distributed", "lab", "serve", "export"}
 LEVELS = (
     {"_version", "errors", "rng", "device"},
     {"geometry", "data", "datasets", "kernels"},
-    {"embedding", "ials", "losses", "sampling", "optim", "ranking"},
+    {"embedding", "ials", "losses", "sampling", "start", "optim", "ranking"},
     {"training", "evaluation"},
     {"artifact", "recommender"},
     GUESTS,
@@ -35,6 +35,7 @@ NEIGHBOURS = {
     "kernels": {"geometry"},
     "datasets": {"data"},
     "embedding": {"optim"},
+    "ials": {"start"},
     "evaluation": {"training"},
     "recommender": {"artifact"},
 }

@@ -16,7 +16,7 @@ of threads.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -29,39 +29,19 @@ from torch import Tensor
 
 from spherec import rng
 from spherec.data.interactions import Interactions
+from spherec.data.splits import choose_share
 from spherec.device import run_at_once, threads_for
-from spherec.errors import check_number
-from spherec.geometry import DenseVectors, unit
+from spherec.errors import check_count, check_number
+from spherec.geometry import DenseVectors, join_subspaces, unit
 from spherec.kernels import backend
 from spherec.kernels.reference.least_squares import Systems
+from spherec.start import Start
 
+_CPU = torch.device("cpu")
 _BLOCK = 1 << 13  # rows of a product
 _FIRST = 0.1  # times 1/√D: standard deviation of the first items
-_LOWEST_REACH = -10.0  # of items that nobody has
-
-
-@dataclass(frozen=True)
-class Ials:
-    """Settings of iALS."""
-
-    dim: int = 256
-    "D, dimensions."
-    catalogue_weight: float = 1000.0
-    "αI: weight of all items together, pairs or not, in the sum of one user, where a pair weighs 1."
-    regularization: float = 0.01
-    "λ."
-    nu: float = 1.0
-    "ν: 1 regularises a row by its weight in the sum, 0 all rows alike."
-    sweeps: int = 8
-    "Times that all users and all items are solved."
-    steps: int = 4
-    "Conjugate gradients for each row and sweep. A row with fewer pairs is solved exactly."
-
-    def __post_init__(self) -> None:
-        for name, least in (("dim", 2), ("sweeps", 1), ("steps", 1), ("catalogue_weight", 1e-6)):
-            check_number(name, getattr(self, name), least, 1e9, str(getattr(Ials, name)))
-        check_number("regularization", self.regularization, 1e-12, 1e6, "0.01")
-        check_number("nu", self.nu, 0, 2, "1")
+_WEIGHTS = (100.0, 300.0, 1000.0, 3000.0)  # of the catalogue
+_HIDDEN, _SMALL_DIM, _SMALL_SWEEPS, _MOST_USERS, _BLOCK_OF_USERS = 0.1, 128, 4, 2000, 64  # to choose among them
 
 
 @dataclass(frozen=True)
@@ -73,38 +53,105 @@ class Factors:
     items: Tensor
     "(I, D)"
 
-    def to_sphere(self, *, reach_share: float = 0.3, mainstream: float = 1.0) -> DenseVectors:
+    def to_sphere(self, reach_share: float, seed: int = 0) -> DenseVectors:
         """Return all rows at length 1, and as reach of an item so much of the logarithm of its length.
 
         On the sphere an item loses its length, which is most of its popularity; as reach it comes back, and can be
-        dialled. An item without a row, which nobody has, has the lowest reach.
+        dialled. Who has no row, because of no pairs, gets a random one, and an item the lowest reach.
         """
         lengths = self.items.norm(dim=1)  # (I,)
         is_placed = lengths > 0
-        middle = lengths[is_placed].mean() if is_placed.any() else torch.ones(())
-        reach = torch.full_like(lengths, _LOWEST_REACH)
-        reach[is_placed] = reach_share * (lengths[is_placed] / middle).log()
-        return DenseVectors(unit(self.users), unit(self.items), item_reach=reach[:, None], mainstream=mainstream)
+        reach = torch.zeros_like(lengths)
+        if is_placed.any():
+            reach[is_placed] = reach_share * (lengths[is_placed] / lengths[is_placed].mean()).log()
+            reach[~is_placed] = reach[is_placed].min()
+        tables = []
+        for name, rows in (("users", self.users), ("items", self.items)):
+            empty = ~rows.any(1)
+            others = torch.empty(int(empty.sum()), rows.shape[1])
+            rows = rows.clone()
+            rows[empty] = others.normal_(generator=rng.torch_stream(seed, f"{name} without pairs")).to(rows.device)
+            tables.append(unit(rows))
+        return DenseVectors(*tables, item_reach=reach[:, None])
+
+
+@dataclass(frozen=True)
+class Ials(Start):
+    """Settings of iALS; as `start` of a model, its factors on the sphere are the first vectors."""
+
+    catalogue_weight: float | None = None
+    """αI: weight of all items together, pairs or not, in the sum of one user, where a pair weighs 1. By default it is
+    chosen among 100, 300, 1000 and 3000 on a tenth of the pairs, by four smaller fits."""
+    regularization: float = 0.01
+    "λ."
+    nu: float = 1.0
+    "ν: 1 regularises a row by its weight in the sum, 0 all rows alike."
+    sweeps: int = 8
+    "Times that all users and all items are solved."
+    steps: int = 4
+    "Conjugate gradients for each row and sweep. A row without more pairs is solved exactly."
+    reach_share: float = 0.33
+    "Share of the logarithm of an item's length that becomes its reach."
+
+    def __post_init__(self) -> None:
+        for name in ("sweeps", "steps"):
+            check_count(name, getattr(self, name))
+        if self.catalogue_weight is not None:
+            check_number("catalogue_weight", self.catalogue_weight, 1e-6, 1e9, "300")
+        check_number("regularization", self.regularization, 1e-12, 1e6, "0.01")
+        check_number("nu", self.nu, 0, 2, "1")
+        check_number("reach_share", self.reach_share, -10, 10, "0.33")
+
+    def resolve(self, data: Interactions, dim: int, seed: int = 0, device: torch.device = _CPU) -> "Ials":
+        """Return the settings with a weight of the catalogue, chosen on this data if there is none."""
+        if self.catalogue_weight is not None:
+            return self
+        is_hidden = choose_share(data, _HIDDEN, seed)  # (E,)
+        shown, hidden = data.filter(~is_hidden), data.filter(is_hidden)
+        if not hidden.n_pairs:
+            return replace(self, catalogue_weight=_WEIGHTS[1])
+        users = np.flatnonzero(hidden.items_per_user)
+        users = rng.stream(seed, "users to choose on").permutation(users)[:_MOST_USERS]
+        small = replace(self, sweeps=min(self.sweeps, _SMALL_SWEEPS))
+
+        def quality(weight: float) -> float:
+            tried = replace(small, catalogue_weight=weight)
+            return _mean_gain(
+                fit_ials(shown, min(dim, _SMALL_DIM), tried, seed=seed, device=device), shown, hidden, users
+            )
+
+        return replace(self, catalogue_weight=max(_WEIGHTS, key=quality))
+
+    def vectors(self, data: Interactions, dim: int, subspaces: int, seed: int, device: torch.device) -> DenseVectors:
+        """Return the factors of each subspace, from another seed in each."""
+        seeds = range(seed, seed + subspaces)
+        fits = [fit_ials(data, dim // subspaces, self, seed=one, device=device) for one in seeds]
+        parts = [factors.to_sphere(self.reach_share, seed) for factors in fits]
+        users, items = (
+            join_subspaces(torch.stack(tables, dim=1))
+            for tables in zip(*((part.user_table, part.item_table) for part in parts), strict=True)
+        )
+        return DenseVectors(users, items, item_reach=torch.cat([part.item_reach for part in parts], dim=1))
 
 
 def fit_ials(
     data: Interactions,
+    dim: int,
     config: Ials | None = None,
     *,
     seed: int = 0,
-    device: torch.device | None = None,
+    device: torch.device = _CPU,
     progress: Callable[[int], None] = lambda _: None,
 ) -> Factors:
-    """Return the factors of some interactions; weights of pairs count. `progress` is called with the sweeps done."""
-    config, device = config or Ials(), device or torch.device("cpu")
+    """Return factors of D dimensions; weights of pairs count. `progress` is called with the sweeps done."""
+    config = (config or Ials()).resolve(data, dim, seed, device)
     alpha = config.catalogue_weight / max(data.n_items, 1)
     weights = np.ones(len(data)) if data.weights is None else data.weights
     pairs = sparse.csr_array((weights, data.indices, data.indptr), shape=(data.n_users, data.n_items))
     with threads_for(0, device):
-        users, items = (_Side(each, config, alpha, device) for each in (pairs, pairs.T.tocsr()))
+        users, items = (_Side(each, dim, config, alpha, device) for each in (pairs, pairs.T.tocsr()))
         generator = rng.torch_stream(seed, "first factors")
-        first = torch.empty(len(items.rows), config.dim).normal_(0, _FIRST * config.dim**-0.5, generator=generator)
-        items.rows[:] = first.to(device)
+        items.rows[:] = torch.empty(items.rows.shape).normal_(0, _FIRST * dim**-0.5, generator=generator).to(device)
         for sweep in range(config.sweeps):
             users.solve(items)
             items.solve(users)
@@ -112,10 +159,22 @@ def fit_ials(
         return Factors(users.rows[users.row_of], items.rows[items.row_of])
 
 
+def _mean_gain(factors: Factors, shown: Interactions, hidden: Interactions, users: NDArray[np.int64]) -> float:
+    """Return the mean of 1 / log2(rank + 1) over hidden pairs of these users; ranks are among items not shown."""
+    gains = []
+    for block in np.split(users, range(_BLOCK_OF_USERS, len(users), _BLOCK_OF_USERS)):
+        scores = (factors.users[torch.tensor(block, device=factors.users.device)] @ factors.items.T).cpu()  # (b, I)
+        for user, row in zip(block.tolist(), scores, strict=True):
+            row[torch.tensor(shown.items_of(user))] = float("-inf")
+            ranks = (row > row[torch.tensor(hidden.items_of(user)), None]).sum(1)  # (h,)
+            gains.append((1 / (2 + ranks).log2()).mean())
+    return float(torch.stack(gains).mean())
+
+
 class _Side:
     """The rows of all users, or of all items, each different one once."""
 
-    def __init__(self, pairs: sparse.csr_array, config: Ials, alpha: float, device: torch.device) -> None:
+    def __init__(self, pairs: sparse.csr_array, dim: int, config: Ials, alpha: float, device: torch.device) -> None:
         different, row_of = _different_rows(pairs)
         pairs = pairs[different]
         counts = np.diff(pairs.indptr)  # (n,)
@@ -126,7 +185,7 @@ class _Side:
 
         self.row_of = put(row_of, torch.int64)
         "(n',) row of each user or item."
-        self.rows = torch.zeros(len(different), config.dim, device=device)
+        self.rows = torch.zeros(len(different), dim, device=device)
         "(n, D)"
         self._alpha, self._steps = alpha, config.steps
         self._times = put(np.bincount(row_of, minlength=len(different)), torch.float32)[:, None]  # (n, 1)

@@ -28,6 +28,7 @@ from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors, Vectors
 from spherec.ranking import ExactRanker, Ranking
 from spherec.sampling import TwoStage
+from spherec.start import Random
 from spherec.training.config import Training
 from spherec.training.crew import Crew
 from spherec.training.step import Batches, Run
@@ -86,6 +87,8 @@ class ProcessCrew(Crew):
             problem = "all items learn one map of their features; leave item_features out"
         elif config.covariance or config.spread_out:
             problem = "covariance and spread_out look at all vectors of a batch; set both to 0"
+        elif not isinstance(config.start, Random):
+            problem = "the first vectors in closed form need all pairs; set start={'kind': 'Random'}"
         elif isinstance(sampler, TwoStage) and sampler.vectors == "frozen":
             problem = "frozen vectors of the sampler are not shared; use vectors='live'"
         elif not sampler.draws_alike:

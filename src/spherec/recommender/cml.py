@@ -31,6 +31,7 @@ from spherec.recommender.growth import (
 from spherec.recommender.progress import show_progress
 from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
+from spherec.start import Start
 from spherec.training import ProgressCallback, Run, RunFiles, Trained, Training, join, train
 from spherec.training.config import advise, find_preset
 
@@ -49,6 +50,7 @@ class CMLSettings(TypedDict, total=False):
     loss: Loss | Mapping[str, Any]
     sampler: Sampling | Mapping[str, Any]
     optimizer: Adam | Mapping[str, Any]
+    start: Start | Mapping[str, Any]
     covariance: float
     spread_out: float
     balance: float
@@ -117,6 +119,8 @@ class CML(TrainedModel):
         loss: What is minimised: `Hinge` or `Softmin`.
         sampler: How negatives are drawn: `TwoStage`, `Uniform`, `Popularity`, `Hard` or `SemiHard`.
         optimizer: Learning rate and schedule, as a dict or a `spherec.optim.Adam`.
+        start: First vectors: random, or in closed form with {"kind": "Ials"}, which takes seconds and makes few epochs
+            enough; with `epochs=0` they are the model.
         covariance: Weight of the covariance penalty of the original CML.
         spread_out: Weight of the penalty that spreads vectors over the sphere.
         balance: Exponent ρ in [0, 1]. A pair weighs n^−ρ if its user has n items: 0 counts pairs alike, 1 users.

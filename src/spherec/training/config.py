@@ -14,28 +14,37 @@ import numpy as np
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, check_choice, quote, suggest
 from spherec.geometry import Constraint, Space
+from spherec.ials import Ials
 from spherec.losses import LOSSES, Hinge, Loss, Softmin, UnknownLoss
 from spherec.losses.softmin import temperature_for
 from spherec.optim import Adam
 from spherec.sampling import SAMPLERS, Popularity, Sampling, TwoStage, UnknownSampling
+from spherec.start import Random, Start
 
 _EPOCHS_BETWEEN_LOOKS, _STEPS_BETWEEN_LOOKS = 2, 500
 
 _FAR_BELOW = 0.7  # of the temperature that comes from the data
 _AUTO = "auto"  # stands in TOML, which has no null, for a value that depends on the data or on other settings
 # Settings that the first records do not have, with their defaults.
-_NEWER = (("reach", False), ("mainstream", 1.0), ("feature_dropout", 0.5), ("effort", 1.0))
+_NEWER = (
+    ("reach", False),
+    ("mainstream", 1.0),
+    ("feature_dropout", 0.5),
+    ("effort", 1.0),
+    ("start", {"kind": "Random"}),
+)
 
 # Of each part of the settings: its base class, its kinds by name, and what stands for one of an unknown kind.
 _PARTS: dict[str, tuple[type, Mapping[str, Any], Any]] = {
     "loss": (Loss, LOSSES, UnknownLoss),
     "sampler": (Sampling, SAMPLERS, UnknownSampling),
     "optimizer": (Adam, {"Adam": Adam}, None),
+    "start": (Start, {"Random": Random, "Ials": Ials}, None),
 }
 
 # The least and the largest value of a setting, where they are not 0 and infinity.
 _LEAST = {"dim": 2, "subspace_dim": 2, "mainstream": -100, "effort": 1e-3}
-_LEAST |= dict.fromkeys(("batch_size", "epochs", "validate_every", "patience"), 1)
+_LEAST |= dict.fromkeys(("batch_size", "validate_every", "patience"), 1)
 _MOST = {"mainstream": 100, "effort": 1e3, "feature_dropout": 0.99}  # at 1 no item would learn its own row
 _TYPE_NAMES = {float: "a number", int: "a whole number", bool: "true or false", str: "text"}
 
@@ -65,6 +74,8 @@ class Training:
     "Sampler of negatives."
     optimizer: Adam = field(default_factory=Adam)
     "Optimiser of the rows."
+    start: Start = field(default_factory=Random)
+    "First vectors: random, or factors in closed form."
     covariance: float = 0.0
     "Weight of the covariance penalty of the original CML."
     spread_out: float = 0.0
@@ -76,7 +87,8 @@ class Training:
     batch_size: int = 256
     "B, positive pairs in a step."
     epochs: int | None = None
-    "Passes over the pairs, at most. By default 100, or enough for 10,000 steps; with softmin 30, or 3,000 steps."
+    """Passes over the pairs, at most; 0 leaves the start as it is. By default 100, or enough for 10,000 steps; with
+    softmin 30, or 3,000 steps."""
     effort: float = 1.0
     "Share of the default epochs to train for. It does nothing if epochs are given."
     validate_every: int | None = None
@@ -103,6 +115,10 @@ class Training:
             )
         if self.reach and self.constraint != "sphere":
             raise ArgumentError("reach needs constraint 'sphere'; in the ball an item's length plays its part")
+        if self.epochs == 0 and isinstance(self.start, Random):
+            raise ArgumentError(
+                "epochs is 0, and random vectors know nothing; give at least 1, or start={'kind': 'Ials'}"
+            )
         for name, (base, kinds, _) in _PARTS.items():
             kind = type(part := getattr(self, name))
             if not isinstance(part, base) or kinds.get(kind.__name__, kind) is not kind:
@@ -129,7 +145,7 @@ class Training:
         """Return the length of a run on this many pairs, with every default filled in."""
         steps = -(-pairs // self.batch_size)  # in an epoch
         usual_epochs = max(self.loss.default_epochs, -(-self.loss.default_steps // steps))
-        epochs = self.epochs or math.ceil(self.effort * usual_epochs)
+        epochs = math.ceil(self.effort * usual_epochs) if self.epochs is None else self.epochs
         usual_looks = max(_EPOCHS_BETWEEN_LOOKS, -(-_STEPS_BETWEEN_LOOKS // steps))
         return Plan(
             epochs=epochs,

@@ -73,10 +73,9 @@ class Crew:
         return rng.torch_stream(seed, "negatives", device=self.device)
 
     def hold(self, initial: DenseVectors | None, data: Interactions, config: Training) -> DenseVectors:
-        """Return the own vectors of those to begin from, by default of random ones."""
-        if initial is None:  # drawn on the CPU, so that all devices start from the same vectors
-            generator = rng.torch_stream(config.seed, "initial vectors")
-            initial = DenseVectors.random(data.n_users, data.n_items, config.dim, generator)
+        """Return the own vectors of those to begin from, by default of the start among the settings."""
+        if initial is None:
+            return config.start.vectors(data, config.dim, config.subspaces, config.seed, self.device)
         return initial.to(self.device)
 
     def join_rows(self, table: EmbeddingTable, run: Any) -> Embedding:  # noqa: ARG002

@@ -42,7 +42,7 @@ class Run:
     Args:
         data: The pairs to learn from; of several processes, those of the own users.
         config: Settings of the run.
-        initial: Vectors to begin from, by default random ones.
+        initial: Vectors to begin from, by default those of the start among the settings.
         features: Features of the items of `data`, in the same order: items are placed by them, too.
         feature_map: A map of features to begin with, learned together with `initial`.
         crew: Who trains. By default this process on the device of `initial`, or on a GPU if there is one.
@@ -65,6 +65,9 @@ class Run:
         self.data, self.features = data, features
         self.n_items, self.n_pairs = data.n_items, data.n_pairs
         self._check()
+        if initial is None:
+            start = config.start.resolve(data, config.dim // config.subspaces, config.seed, crew.device)
+            self.config = config = replace(config, start=start)
         keep_freed_memory()
         device = crew.device
         self.generator = crew.generator(config.seed)

@@ -27,13 +27,14 @@ class IalsBaseline(ComparedModel):
     }
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ScoredRanker:
-        config, done = Ials(**settings), context.on_epoch
+        config = Ials(**{name: value for name, value in settings.items() if name != "dim"})
         factors = fit_ials(
             train,
+            settings["dim"],
             config,
             seed=context.seed,
             device=context.device,
-            progress=lambda sweeps: done(sweeps, config.sweeps),
+            progress=lambda sweeps: context.on_epoch(sweeps, config.sweeps),
         )
 
         def score_users(users: NDArray[np.int64]) -> Tensor:
