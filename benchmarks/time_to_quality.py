@@ -1,6 +1,6 @@
 """Measure the seconds from the prepared file until the lists are good, for our models and for baselines.
 
-    python benchmarks/time_to_quality.py [DATA] [--models fast,fast-1024,accurate,two-stage,ease,als] [--quick]
+    python benchmarks/time_to_quality.py [DATA] [--models fast,fast-1024,accurate,two-stage,ease,ials] [--quick]
         [--device auto|cpu|cuda] [-o RECORD.json]
 
 DATA is 'book-crossing' or a prepared file. A fifth of each user's items is the test part. The learning rate of `fast`
@@ -74,7 +74,7 @@ class TimedRun:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", nargs="?", default=datasets.BOOK_CROSSING.name)
-    parser.add_argument("--models", default="fast,fast-1024,accurate,two-stage,ease,als")
+    parser.add_argument("--models", default="fast,fast-1024,accurate,two-stage,ease,ials")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--quick", action="store_true", help="few epochs, and baselines with their default settings")
     parser.add_argument("-o", "--output", type=Path)

@@ -6,28 +6,29 @@
 import importlib.util
 import inspect
 from pathlib import Path
+from typing import Unpack, get_origin
 
 import pytest
 
 import spherec
 
 ROOT = Path(__file__).parents[1]
-CEILINGS = {
-    "ground": 2074,
-    "kernels": 2739,
-    "data": 5150,
-    "training": 1895,
-    "ranking, evaluation": 1711,
-    "recommender": 1909,
-    "distributed": 1784,
-    "lab": 3100,
-    "serve": 2025,
-    "export": 453,
-    "cli": 2900,
+CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and the protocol of the family
+    "ground": 2200 + 290,
+    "kernels": 2700 + 240,
+    "data": 4640,
+    "training": 1560,
+    "ranking, evaluation": 1700,
+    "recommender": 1890,
+    "distributed": 1655,
+    "lab": 2600 + 500,
+    "serve": 1860,
+    "export": 440,
+    "cli": 2480,
     "bench": 0,
 }
-CORE, SOURCE, TESTS = 16_740, 27_230, 30_620
-SCRIPTS = 4_732  # with what the room bench brought to benchmarks/
+CORE, SOURCE, TESTS = 15_150, 24_700, 25_700
+SCRIPTS = 3_954
 
 OPTIONS, COMMAND = 200, (20, 60)
 "Options of all commands together; options of one command and lines of its help."
@@ -85,12 +86,12 @@ def test_the_whole_is_under_its_ceiling(static):
 def test_functions_are_short(static):
     assert static["function_length"]["median"] <= 6
     assert static["function_length"]["p90"] <= 21
-    assert len(static["functions_over_40"]) <= 29, static["functions_over_40"]
-    assert len(static["functions_over_6_parameters"]) <= 62, static["functions_over_6_parameters"]
+    assert len(static["functions_over_40"]) <= 9, static["functions_over_40"]
+    assert len(static["functions_over_6_parameters"]) <= 33, static["functions_over_6_parameters"]
 
 
 def test_few_lines_raise(static):
-    assert 1000 * static["raise"] / static["lines"] <= 19.7
+    assert 1000 * static["raise"] / static["lines"] <= 16.1
 
 
 def test_commands_have_few_options(executed):
@@ -106,7 +107,7 @@ def test_commands_have_few_options(executed):
 
 
 def test_a_public_name_means_one_thing(static):
-    assert len(static["repeated_names"]) < 10, static["repeated_names"]
+    assert len(static["repeated_names"]) <= 4, static["repeated_names"]
 
 
 def test_docstrings_and_help_texts_have_a_head(static):
@@ -129,19 +130,17 @@ def test_public_callables_name_their_parameters():
         for function in (inspect.unwrap(getattr(member, "__func__", member)) for member in members):
             if inspect.isfunction(function) and function.__module__.startswith("spherec"):
                 found = [p for p in inspect.signature(function).parameters.values() if p.kind is p.VAR_KEYWORD]
-                open_ended += [
-                    f"{name}.{function.__name__}" for p in found if "Columns" not in repr(p.annotation)
-                ]  # typed names
+                open_ended += [f"{name}.{function.__name__}" for p in found if get_origin(p.annotation) is not Unpack]
     assert open_ended == ["CML.preset"], "it takes the settings of CML, and refuses others"
 
 
 def test_training_on_a_file_goes_through_few_files_and_functions(executed):
-    assert len(executed["train"]["files"]) <= 61, executed["train"]["files"]
-    assert executed["train"]["functions"] <= 462
+    assert len(executed["train"]["files"]) <= 53, executed["train"]["files"]
+    assert executed["train"]["functions"] <= 427
 
 
 def test_recommend_reaches_the_product_in_few_calls(executed):
-    assert 0 < executed["recommend"]["calls_to_product"] <= 5, executed["recommend"]["way_to_product"]
+    assert 0 < executed["recommend"]["calls_to_product"] <= 4, executed["recommend"]["way_to_product"]
 
 
 def test_a_step_goes_through_few_files(executed):

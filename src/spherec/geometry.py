@@ -156,7 +156,7 @@ class DenseVectors:
 
 
 class Space(NamedTuple):
-    """What turns raw rows into vectors, and the reach in them into scores."""
+    """Settings that turn raw rows into vectors, and the reach in them into scores."""
 
     constraint: Constraint
     dim: int

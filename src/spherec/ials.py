@@ -65,14 +65,17 @@ class Factors:
         if is_placed.any():
             reach[is_placed] = reach_share * (lengths[is_placed] / lengths[is_placed].mean()).log()
             reach[~is_placed] = reach[is_placed].min()
-        tables = []
-        for name, rows in (("users", self.users), ("items", self.items)):
-            empty = ~rows.any(1)
-            others = torch.empty(int(empty.sum()), rows.shape[1])
-            rows = rows.clone()
-            rows[empty] = others.normal_(generator=rng.torch_stream(seed, f"{name} without pairs")).to(rows.device)
-            tables.append(unit(rows))
-        return DenseVectors(*tables, item_reach=reach[:, None])
+        users = _on_sphere(self.users, rng.torch_stream(seed, "users without pairs"))
+        items = _on_sphere(self.items, rng.torch_stream(seed, "items without pairs"))
+        return DenseVectors(users, items, item_reach=reach[:, None])
+
+
+def _on_sphere(rows: Tensor, generator: torch.Generator) -> Tensor:
+    """Return rows (n, D) at length 1, and random ones in place of zeros."""
+    is_empty, rows = ~rows.any(1), rows.clone()
+    others = torch.empty(int(is_empty.sum()), rows.shape[1]).normal_(generator=generator)
+    rows[is_empty] = others.to(rows.device)
+    return unit(rows)
 
 
 @dataclass(frozen=True)
@@ -131,7 +134,8 @@ class Ials(Start):
             join_subspaces(torch.stack(tables, dim=1))
             for tables in zip(*((part.user_table, part.item_table) for part in parts), strict=True)
         )
-        return DenseVectors(users, items, item_reach=torch.cat([part.item_reach for part in parts], dim=1))
+        reach = [part.item_reach for part in parts if part.item_reach is not None]
+        return DenseVectors(users, items, item_reach=torch.cat(reach, dim=1))
 
 
 def fit_ials(
@@ -145,7 +149,7 @@ def fit_ials(
 ) -> Factors:
     """Return factors of D dimensions; weights of pairs count. `progress` is called with the sweeps done."""
     config = (config or Ials()).resolve(data, dim, seed, device)
-    alpha = config.catalogue_weight / max(data.n_items, 1)
+    alpha = (config.catalogue_weight or 0.0) / max(data.n_items, 1)
     weights = np.ones(len(data)) if data.weights is None else data.weights
     pairs = sparse.csr_array((weights, data.indices, data.indptr), shape=(data.n_users, data.n_items))
     with threads_for(0, device):
@@ -221,7 +225,8 @@ def _in_blocks(rows: Tensor, function: Callable[..., Tensor], *more: Tensor) -> 
 def _different_rows(pairs: sparse.csr_array) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the first of each kind of equal rows, and the place among them of every row."""
     places: dict[bytes, int] = {}
-    first, place_of = [], np.empty(pairs.shape[0], np.int64)
+    first: list[int] = []
+    place_of = np.empty(pairs.shape[0], np.int64)
     for row, (begin, end) in enumerate(pairwise(pairs.indptr.tolist())):
         key = pairs.indices[begin:end].tobytes() + pairs.data[begin:end].tobytes()
         place_of[row] = places.setdefault(key, len(places))

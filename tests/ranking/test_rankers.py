@@ -127,7 +127,7 @@ WRONG = {
     "one vector": ((QUERIES[0], 3), {}, r"\(6\)"),
     "another dimension": ((QUERIES[:, :5], 3), {}, r"\(2, 5\)"),
     "other numbers": ((QUERIES.astype(np.float64), 3), {}, "float64"),
-    "NaN": ((QUERIES * np.nan, 3), {}, "finite"),
+    "NaN": ((QUERIES * np.nan, 3), {}, "vectors of 6 numbers"),
     "a dial as text": ((QUERIES, 3), {"mainstream": "high"}, "str"),
     "a dial of NaN": ((QUERIES, 3), {"mainstream": float("nan")}, "nan"),
     "a dial with NaN": ((QUERIES, 3), {"mainstream": np.array([0.1, np.nan])}, "nan"),

@@ -73,14 +73,14 @@ class FitColumns(TypedDict, total=False):
     weight: str | None
     "Numbers by which pairs are weighed (counts of plays, ratings); those of repeated pairs add up."
     orientation: Orientation | None
-    'Of a matrix: "users x items" or "items x users".'
+    'Orientation of a matrix: "users x items" or "items x users".'
 
 
 class DataOptions(FitColumns, total=False):
     """Everything that may be said about the data of a run."""
 
     item_features: Any
-    """What is known about items besides who has them: `Features`, a data frame with the ids in the column `item`, or a
+    """Features of the items, besides who has them: `Features`, a data frame with the ids in the column `item`, or a
     matrix with a row for each item of the data; a tuple of several is joined. Items may be without features. Items that
     only the features have are in the model, too, and are recommended by them."""
     names: Mapping[Any, str] | None
@@ -88,11 +88,11 @@ class DataOptions(FitColumns, total=False):
 
 
 class TrainingOptions(TypedDict, total=False):
-    """What a loaded model trains with if it is fitted again."""
+    """Parts with which a loaded model trains if it is fitted again."""
 
     device: DeviceName
     sampler: Sampling | None
-    "If it is of a class of your own, of which a file keeps the name and the settings only. The settings may be new."
+    "A sampler of a class of your own, of which a file keeps the name and the settings only. The settings may be new."
     loss: Loss | None
     "The same for a loss of your own."
 

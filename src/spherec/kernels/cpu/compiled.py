@@ -1,4 +1,4 @@
-"""What compiles kernels, and the type of the factors of large products: what depends on the processor.
+"""Compilation of kernels, and the type of the factors of large products: all that depends on the processor.
 
 bfloat16 has 8 bits where float32 has 24. Processors with the instructions for it add its products up in float32, and do
 twice as many of them at once (AMD since Zen 4, Intel's Xeon since Cooper Lake; with AMX, many more).

@@ -1,5 +1,6 @@
 """Rows of a least squares problem by conjugate gradients, row by row. `spherec.kernels.reference` has the formulas."""
 
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
@@ -24,7 +25,7 @@ def solve_rows(systems: Systems, rows: Tensor, steps: int) -> None:
     cuts = np.searchsorted(work, np.arange(_PAIRS, work[-1], _PAIRS)) if len(work) else np.zeros(0, int)
     bounds = [0, *np.unique(cuts[cuts > 0]).tolist(), len(shift)]
     arrays = starts, others, weights, table, diagonal, shift, solutions
-    run_at_once([lambda a=a, b=b: solve_range(*arrays, a, b, steps) for a, b in pairwise(bounds)])
+    run_at_once([partial(solve_range, *arrays, first, past, steps) for first, past in pairwise(bounds)])
 
 
 @compiled(error_model="numpy", fastmath={"reassoc", "contract"})

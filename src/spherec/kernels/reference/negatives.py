@@ -33,7 +33,7 @@ class ReferenceLaw:
 
 
 class ReferenceMembership:
-    """Who has what, for many users and items at once.
+    """Membership of items in users' histories, for many at once.
 
     Looks for each pair among all pairs: far more to look at than a user's row, but all at once.
     """

@@ -52,7 +52,8 @@ class Ease(ComparedModel):
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ScoredRanker:
         self.check(train)
         dropped = float(settings.get("dropout", 0.0))
-        shift = float(settings["regularization"]) + dropped / (1 - dropped) * train.users_per_item  # Λ (I,)
+        more = (dropped / (1 - dropped)) * train.users_per_item.astype(np.float64)
+        shift = float(settings["regularization"]) + more  # Λ (I,)
         fit = _by_users if train.n_users < train.n_items else _by_items
         return fit(train, shift, context.device)
 
