@@ -20,9 +20,7 @@ def distinct_ids(min_size=0):
 
 MATRICES = st.tuples(st.integers(0, 5), st.integers(0, 5)).flatmap(
     lambda shape: st.lists(
-        st.lists(st.sampled_from([0, 0, 1]), min_size=shape[1], max_size=shape[1]),
-        min_size=shape[0],
-        max_size=shape[0],
+        st.lists(st.sampled_from([0, 0, 1]), min_size=shape[1], max_size=shape[1]), min_size=shape[0], max_size=shape[0]
     ).map(lambda rows: np.array(rows, dtype=np.float64).reshape(shape))
 )
 """Up to 5 x 5, with empty rows and columns, and without any."""

@@ -138,12 +138,7 @@ class Reduced(Loss):
 
     def __call__(self, triplets):
         losses = (1 + triplets.positive - triplets.nearest()).clamp_min(0)
-        return {
-            "mean": losses.mean(),
-            "matrix": triplets.negative,
-            "number": 1.0,
-            "detached": losses.detach(),
-        }[self.by]
+        return {"mean": losses.mean(), "matrix": triplets.negative, "number": 1.0, "detached": losses.detach()}[self.by]
 
 
 @pytest.mark.parametrize(

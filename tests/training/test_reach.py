@@ -12,15 +12,7 @@ from spherec.optim import Adam
 from spherec.sampling import Hard, Popularity, Uniform
 from spherec.training import Training
 from tests.sampling.checks import CPU
-from tests.training.runs import (
-    DATA,
-    QUICK,
-    falling,
-    same,
-    start,
-    trained,
-    watch_dial,
-)
+from tests.training.runs import DATA, QUICK, falling, same, start, trained, watch_dial
 
 POOL = Popularity(12, beta=0.5, shared=True)
 RUNS = {
