@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from safetensors.numpy import load_file
 
 from spherec.artifact import Artifact
@@ -16,9 +15,7 @@ from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import EpochRecord, History, Trained, Training
-from tests.oracles import typed
 from tests.sampling.checks import directions, random_rows
-from tests.strategies import distinct_ids
 from tests.training.runs import DATA, QUICK, same, trained
 
 CONFIGS = [
@@ -98,17 +95,6 @@ def test_reach_comes_back_bit_by_bit(mmap, tmp_path):
     loaded.save(tmp_path / "again.spherec")
     assert (tmp_path / "again.spherec").read_bytes() == path.read_bytes()
     assert np.array_equal(load_file(path)["item_reach"], reaching(DATA).vectors.item_reach.numpy())
-
-
-@settings(max_examples=30)
-@given(users=distinct_ids(min_size=1), items=distinct_ids(min_size=1))
-def test_ids_of_any_kind_come_back(users, items, tmp_path_factory):
-    path = tmp_path_factory.getbasetemp() / "any_ids_model.spherec"
-    data = Interactions.from_matrix(np.ones((len(users), len(items))), user_ids=users, item_ids=items)
-    save(path, untrained(data), data)
-    loaded = Artifact.load(path).data
-    assert typed(list(loaded.user_ids)) == typed(users)
-    assert typed(list(loaded.item_ids)) == typed(items)
 
 
 @pytest.mark.parametrize(

@@ -117,12 +117,6 @@ def test_every_exception_is_needed():
         assert not unused, f"{part} imports nothing of {unused}"
 
 
-def test_training_does_not_know_evaluation():
-    for path, modules in IMPORTS.items():
-        if part_of(path) == "training":
-            assert not any(module.startswith("spherec.evaluation") for module in modules), name_of(path)
-
-
 def test_every_part_has_a_level_and_no_level_names_what_is_gone():
     parts = {part_of(path) for path in TREES}
     assert parts <= set().union(*LEVELS)

@@ -1,14 +1,84 @@
-"""Every loss against its equation, and what holds for all of them."""
+"""Every loss and penalty against its equation, on random batches, and what holds for all of them."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import product
 
 import pytest
 import torch
 from torch.autograd import gradcheck
 
-from spherec.losses import Hinge, Softmin, Triplets, hinge, rank_weight, softmin
+from spherec import geometry
+from spherec.losses import Hinge, Softmin, Triplets, covariance, hinge, rank_weight, softmin, spread_out
 from tests import oracles
-from tests.losses.batches import N_ITEMS, Batch, batch, each_size
+
+N_ITEMS = 5000
+SIZES = list(product((1, 3, 17), (1, 2, 7), (2, 3, 16, 128, 512)))
+each_size = pytest.mark.parametrize(("b", "n", "d"), SIZES)
+
+
+@dataclass(frozen=True)
+class Batch:
+    users: torch.Tensor
+    positives: torch.Tensor
+    negatives: torch.Tensor
+    valid: torch.Tensor
+    log_q: torch.Tensor | None
+
+    def triplets(self):
+        positive = geometry.squared_distance(self.users, self.positives)
+        negative = geometry.squared_distance(self.users, self.negatives)
+        return Triplets(positive, negative, self.valid, N_ITEMS, self.log_q)
+
+    def to(self, dtype):
+        log_q = None if self.log_q is None else self.log_q.to(dtype)
+        vectors = (one.to(dtype) for one in (self.users, self.positives, self.negatives))
+        return Batch(*vectors, self.valid, log_q)
+
+    def without_law(self):
+        return replace(self, log_q=None)
+
+    def vectors_with_gradient(self):
+        """The same, and its three tensors of vectors, which now gather gradients."""
+        vectors = [one.clone().requires_grad_() for one in (self.users, self.positives, self.negatives)]
+        return Batch(*vectors, self.valid, self.log_q), vectors
+
+    def negatives_of(self, pair):
+        """[(vector, q)] of the valid negatives of a pair."""
+        row = 0 if len(self.negatives) == 1 else pair
+        law = None if self.log_q is None else self.log_q[min(row, len(self.log_q) - 1)]
+        return [
+            (self.negatives[row, k].tolist(), None if law is None else law[k].exp().item())
+            for k in range(self.valid.shape[1])
+            if self.valid[pair, k]
+        ]
+
+    def distances(self):
+        """[(squared distance to the positive, [squared distances to the valid negatives])] by the oracle."""
+        for pair, (user, positive) in enumerate(zip(self.users.tolist(), self.positives.tolist(), strict=True)):
+            negatives = [oracles.squared_distance(user, vector) for vector, _ in self.negatives_of(pair)]
+            yield oracles.squared_distance(user, positive), negatives
+
+    def similarities(self):
+        """[(dot product with the positive, [(dot product with a valid negative, q)])] by the oracle."""
+        for pair, (user, positive) in enumerate(zip(self.users.tolist(), self.positives.tolist(), strict=True)):
+            negatives = [(oracles.dot(user, vector), q) for vector, q in self.negatives_of(pair)]
+            yield oracles.dot(user, positive), negatives
+
+
+def batch(b, n, d, *, shared=False, seed=0):
+    """Unit vectors in double precision, about a quarter of the negatives not valid, drawn by a skewed law."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def directions(*shape):
+        return torch.nn.functional.normalize(
+            torch.randn(*shape, d, generator=generator, dtype=torch.float64), dim=-1
+        )  # (*shape, D)
+
+    negatives = directions(1 if shared else b, n)
+    log_q = torch.empty(negatives.shape[:2], dtype=torch.float64).uniform_(-12, -4, generator=generator)
+    valid = torch.rand(b, n, generator=generator) < 0.75
+    return Batch(directions(b), directions(b), negatives, valid, log_q)
+
 
 LOSSES = [Hinge(), Hinge(0.1), Hinge(0.1, rank_weight=True), Softmin(0.1), Softmin(0.5, 0.5), Softmin(1.0, 0.0)]
 each_loss = pytest.mark.parametrize("loss", LOSSES, ids=repr)
@@ -135,3 +205,50 @@ def test_softmin_stays_finite_where_its_exponentials_do_not():
     assert loss.tolist() == [2048, 0]
     assert positive.grad.isfinite().all()
     assert negative.grad.tolist() == [[-512, 0], [0, 0]]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 17])
+@pytest.mark.parametrize("d", [2, 3, 16, 128, 512])
+def test_covariance_is_that_of_the_equation(n, d):
+    vectors = batch(n, 1, d, seed=n).users + 0.1
+    expected = oracles.covariance(vectors.tolist())
+    assert covariance(vectors).item() == pytest.approx(expected, rel=1e-10, abs=1e-15)
+    assert covariance(vectors.float()).item() == pytest.approx(expected, rel=1e-4, abs=1e-8)
+    assert covariance(vectors).shape == ()
+
+
+def test_gradient_of_the_covariance():
+    assert gradcheck(covariance, batch(5, 1, 3).vectors_with_gradient()[1][0])
+
+
+@each_size
+@pytest.mark.parametrize("shared", [False, True])
+def test_spread_out_is_that_of_the_equation(b, n, d, shared):
+    pairs = batch(b, n, d, shared=shared)
+    vectors = [
+        (positive, vector)
+        for pair, positive in enumerate(pairs.positives.tolist())
+        for vector, _ in pairs.negatives_of(pair)
+    ]
+    expected = oracles.spread_out(vectors, d)
+    assert spread_out(pairs.positives, pairs.negatives, pairs.valid).item() == pytest.approx(expected, abs=1e-14)
+    single = pairs.to(torch.float32)
+    assert spread_out(single.positives, single.negatives, pairs.valid).item() == pytest.approx(expected, abs=1e-6)
+    assert spread_out(pairs.positives, pairs.negatives, pairs.valid).shape == ()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("d", [2, 8])
+def test_gradient_of_spread_out(shared, d):
+    pairs, (_, positives, negatives) = batch(4, 3, d, shared=shared).vectors_with_gradient()
+    assert gradcheck(lambda *vectors: spread_out(*vectors, pairs.valid), (positives, negatives))
+
+
+def test_spread_out_without_negatives_is_zero():
+    pairs = replace(batch(3, 2, 4), valid=torch.zeros(3, 2, dtype=torch.bool))
+    pairs, (_, positives, negatives) = pairs.vectors_with_gradient()
+    penalty = spread_out(positives, negatives, pairs.valid)
+    penalty.backward()
+    assert penalty == 0
+    assert not positives.grad.any()
+    assert not negatives.grad.any()

@@ -70,16 +70,6 @@ def test_what_cannot_be_is_refused_with_its_name_and_value(name, value):
     assert quote(value) in str(refused.value)
 
 
-def test_presets_are_what_they_say():
-    config = {name: preset.training for name, preset in PRESETS.items()}
-    assert config["two-stage"] == Training()
-    assert config["accurate"].reach
-    assert config["accurate"].sampler.shared
-    assert config["accurate"].subspaces == 4
-    assert config["fast"].subspaces == 2
-    assert all(preset.what for preset in PRESETS.values())
-
-
 def test_fast_multiplies_a_sixteenth_of_what_accurate_does():
     def count_products(config, pairs):
         return config.plan(pairs).epochs * pairs * config.sampler.negatives * config.dim
@@ -162,8 +152,3 @@ def test_softmin_needs_fewer_passes_but_not_too_few_steps(pairs, epochs):
 
 def test_what_goes_by_the_data_can_be_said():
     assert Training(epochs=5).change({"epochs": "auto"}) == Training()
-
-
-def test_records_without_reach_are_those_of_before_there_was_any():
-    assert not {"reach", "mainstream"} & set(Training().to_record())
-    assert Training(reach=True, mainstream=0.4).to_record()["mainstream"] == 0.4

@@ -91,16 +91,6 @@ def test_training_again_asks_for_the_class(known, words):
         train(DATA, replace(Training.from_dict(CONFIG.to_dict()), **known), device="cpu")
 
 
-def test_a_saved_model_loads_and_answers(tmp_path):
-    model = spherec.CML(dim=8, epochs=2, loss=Logistic(), sampler=Free(), device="cpu")
-    model.fit(DATA, validation=0, progress=False).save(tmp_path / "model.spherec")
-    loaded = spherec.load(tmp_path / "model.spherec")
-    assert loaded.config.to_dict() == model.config.to_dict()
-    user = DATA.user_ids[0]
-    assert loaded.recommend([user], k=3)[0] == model.recommend([user], k=3)[0]
-    assert loaded.recommend_for(list(DATA.item_ids[:2]), k=3) == model.recommend_for(list(DATA.item_ids[:2]), k=3)
-
-
 def test_fields_of_a_dataclass_can_be_changed_by_name():
     assert CONFIG.change({"sampler": {"negatives": 5}}).sampler == Free(negatives=5)
     assert CONFIG.change({"sampler": {"kind": "Uniform"}}).sampler == spherec.Uniform()

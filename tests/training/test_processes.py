@@ -23,7 +23,7 @@ from spherec.geometry import DenseVectors
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import RunFiles, Training
 from tests.sampling.checks import CPU, interactions
-from tests.training.crew import DATA, SETTINGS, config_of, fit, plain, run
+from tests.training.crew import DATA, SETTINGS, config_of, plain, run
 from tests.training.runs import SAMPLERS, difference, start
 
 ROUNDING = 1e-5
@@ -272,18 +272,6 @@ def test_batches_of_partitions_have_every_pair_once_and_about_as_many_of_each(pa
     assert not torch.equal(seen[-1], seen[0])
 
 
-# --- validation ------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("settings", ["uniform", "softmin"])
-def test_processes_validate_their_own_users_to_the_same_figure(crew, settings):
-    options = {"settings": settings, "validation": 0.2}
-    alone, together = fit(folder=None, **options), crew("fit", 2, **options)[0]
-    metrics = [[epoch["metric"] for epoch in one["history"]] for one in (alone, together)]
-    assert metrics[0] == pytest.approx(metrics[1], abs=1e-9 if settings == "uniform" else 1e-4)
-    assert all(metrics[0])
-
-
 # --- bytes on the wire -----------------------------------------------------------------------------------------------
 
 ROW, NUMBER, PLACE, SIZE = 4 * 8, 8, 8, 8  # bytes of a row of QUICK, of its number, its place in the batch, a size
@@ -320,10 +308,6 @@ def group_of_one(tmp_path):
     distributed.init_process_group(init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
     yield join_group(CPU)
     distributed.destroy_process_group()
-
-
-def test_a_group_of_any_backend_for_the_device_is_joined(group_of_one):
-    assert (group_of_one.rank, group_of_one.size) == (0, 1)
 
 
 def test_partitions_have_no_ids_for_features_and_names(tmp_path):

@@ -2,20 +2,29 @@
 
 import math
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from spherec.embedding import EmbeddingTable, LiveVectors
+from spherec.errors import DataError, TrainingError
+from spherec.geometry import DenseVectors
+from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
-from spherec.sampling import TwoStage
+from spherec.ranking import ExactRanker
+from spherec.sampling import TwoStage, Uniform
 from spherec.training import History
 from spherec.training.step import Run
+from tests.sampling.checks import CPU
 from tests.training.runs import (
     DATA,
+    QUICK,
     SAMPLERS,
     STEPS,
     Crash,
+    copied,
     crash,
     facts,
     matrix,
@@ -63,20 +72,15 @@ def test_each_epoch_and_each_seed_has_an_order_of_its_own(batches):
 
 
 @each_sampler
-def test_the_same_seed_gives_the_same_vectors_and_another_others(sampler):
-    first, again, other = (trained(sampler=sampler, seed=seed) for seed in (4, 4, 5))
-    assert same(first.vectors, again.vectors)
-    assert facts(first.history) == facts(again.history)
-    assert not same(first.vectors, other.vectors)
-
-
-@each_sampler
-def test_global_generators_are_neither_used_nor_touched(sampler):
-    before = trained(sampler=sampler).vectors
+def test_the_seed_alone_decides_and_global_generators_are_neither_used_nor_touched(sampler):
+    first = trained(sampler=sampler, seed=4)
     torch.manual_seed(7)
     np.random.seed(7)  # noqa: NPY002
     states = torch.get_rng_state(), np.random.get_state()[1].copy()  # noqa: NPY002
-    assert same(trained(sampler=sampler).vectors, before)
+    again, other = (trained(sampler=sampler, seed=seed) for seed in (4, 5))
+    assert same(first.vectors, again.vectors)
+    assert facts(first.history) == facts(again.history)
+    assert not same(first.vectors, other.vectors)
     assert torch.equal(torch.get_rng_state(), states[0])
     assert np.array_equal(np.random.get_state()[1], states[1])  # noqa: NPY002
 
@@ -182,3 +186,126 @@ def test_runs_in_threads_of_their_own_do_not_meddle_with_each_other():
     for thread in threads:
         thread.join()
     assert all(same(results[seed].vectors, trained(seed=seed, sampler=TwoStage(3)).vectors) for seed in seeds)
+
+
+@pytest.mark.parametrize("data", [DATA.filter(np.zeros(len(DATA), bool)), matrix([0, 0], [0, 0])], ids=repr)
+def test_nothing_to_train_on_is_refused(data):
+    with pytest.raises(DataError, match="no pairs to train on"):
+        trained(data)
+
+
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize("penalty", ["covariance", "spread_out"])
+@pytest.mark.parametrize("validate", [None, lambda _: 1.0], ids=["unseen", "validated"])
+def test_a_loss_that_is_no_number_ends_the_run(validate, penalty, constraint):
+    with pytest.raises(TrainingError, match=r"the loss is nan in epoch 1; lower learning_rate"):
+        trained(validate=validate, constraint=constraint, **{penalty: 1e300})
+
+
+ODD = {
+    "a user with every item": ([1, 1, 1, 1], [1, 0, 0, 1]),
+    "everybody has everything": ([1, 1], [1, 1]),
+    "one pair in all": ([1],),
+    "one user": ([1, 0, 1, 0],),
+    "one item": ([1], [1], [1]),
+    "users and items without a pair": ([0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 0]),
+}
+
+
+@each_sampler
+@pytest.mark.parametrize("rows", ODD.values(), ids=ODD)
+def test_odd_data_gives_finite_vectors(rows, sampler):
+    data = matrix(*rows)
+    for loss in (Hinge(), Hinge(rank_weight=True), Softmin()):
+        for constraint in ("sphere", "ball"):
+            settings = {"loss": loss, "constraint": constraint, "covariance": 0.1, "spread_out": 0.1}
+            result = trained(data, sampler=sampler, epochs=2, **settings)
+            assert result.vectors.user_table.shape == (data.n_users, 8)
+            assert result.vectors.user_table.isfinite().all()
+            assert result.vectors.item_table.isfinite().all()
+            assert all(math.isfinite(record.loss) for record in result.history.epochs)
+
+
+def test_users_and_items_without_a_pair_stay_where_they_are():
+    data = matrix([1, 0, 0, 0], [0, 0, 0, 0], [0, 1, 0, 0])
+    initial = start(data)
+    model = trained(data, initial=initial, sampler=TwoStage(1, beta=0), loss=Softmin()).vectors
+    assert torch.equal(model.user_table[1], initial.user_table[1])
+    assert torch.equal(model.item_table[2:], initial.item_table[2:])
+    assert not torch.equal(model.user_table[0], initial.user_table[0])
+
+
+@pytest.mark.parametrize("sampler", [TwoStage.as_written(3), TwoStage.as_released(3)], ids=["live", "frozen"])
+def test_identical_vectors_in_many_dimensions_are_no_trouble(sampler):
+    initial = DenseVectors(torch.ones(20, 512), torch.ones(30, 512))
+    result = trained(dim=512, sampler=sampler, initial=initial)
+    assert result.vectors.item_table.isfinite().all()
+    assert result.history.epochs[0].loss == pytest.approx(1)  # the margin
+    assert result.history.epochs[0].masked < 0.1
+
+
+def run_of(constraint="sphere", subspace_dim=None):
+    run = Run(DATA, replace(QUICK, constraint=constraint, subspace_dim=subspace_dim), start(constraint=constraint))
+    for _ in range(3):
+        run.step(torch.arange(8), torch.tensor([int(DATA.items_of(user)[0]) for user in range(8)]))
+    return run
+
+
+@pytest.mark.parametrize("subspace_dim", [None, 4])
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+@pytest.mark.parametrize("block_size", [1, 7, 20, 16384])
+def test_blocks_are_the_vectors_of_a_copy_to_the_last_bit(block_size, constraint, subspace_dim):
+    run = run_of(constraint, subspace_dim)
+    live, copy = LiveVectors(run.embedding, run.config.space, run.n_items, CPU, block_size), run.vectors.copy()
+    assert same(copied(live), copy)
+    assert [len(block) for block in live.item_blocks()][:-1] == [block_size] * ((DATA.n_items - 1) // block_size)
+    assert (live.n_users, live.n_items, live.dim, live.constraint) == (20, 30, 8, constraint)
+    index = torch.tensor([[3, 5], [5, 0]])
+    assert torch.equal(live.users(index), copy.users(index))
+    assert torch.equal(live.items(index), copy.items(index))
+
+
+def test_rankings_of_a_run_are_those_of_its_copy():
+    run = run_of()
+    users = DATA.users[:50].astype("int64")
+    live = ExactRanker(LiveVectors(run.embedding, run.config.space, run.n_items, CPU, 7)).top(users, 5, without=DATA)
+    assert (live.items == ExactRanker(run.vectors.copy()).top(users, 5, without=DATA).items).all()
+
+
+def test_a_copy_stays_while_the_run_continues():
+    run = run_of()
+    copy = run.vectors.copy()
+    before = DenseVectors(copy.user_table.clone(), copy.item_table.clone())
+    run.step(torch.tensor([0]), torch.tensor([1]))
+    assert same(copy, before)
+    assert not same(run.vectors.copy(), before)
+
+
+def test_validation_makes_no_copy_of_the_tables(monkeypatch):
+    read = []
+    block = EmbeddingTable.block
+    monkeypatch.setattr(
+        EmbeddingTable, "block", lambda self, first, past: read.append(past - first) or block(self, first, past)
+    )
+    trained(sampler=Uniform(2), validate=lambda vectors: float(vectors.users(torch.tensor([0])).sum()) * 0, epochs=3)
+    assert read == [50], "only the first validation is the best, and is copied"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"balance": 0.5},
+        {"balance": 0.5, "constraint": "ball", "subspace_dim": 4},
+        {"sampler": Uniform(5, shared=True)},
+        {"sampler": Uniform(5, shared=True), "loss": Softmin(0.1), "constraint": "ball"},
+        {"loss": Softmin(0.1), "reach": True},
+    ],
+    ids=str,
+)
+def test_a_batch_without_pairs_moves_nothing(changes):
+    run = Run(DATA, replace(QUICK, **changes), start(constraint=changes.get("constraint", "sphere")))
+    before, none = run.vectors.copy(), torch.empty(0, dtype=torch.int64)
+    assert run.step(none, none) == 0
+    assert same(run.vectors.copy(), before)
+    assert run.read_sums() == [0.0, 0.0, 0.0]

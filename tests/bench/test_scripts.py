@@ -1,0 +1,163 @@
+"""The scripts of benchmarks/ on next to nothing: their records must be sane, whatever the machine."""
+
+import json
+import time
+from dataclasses import replace
+
+import before_after
+import growth
+import machine
+import numpy as np
+import pytest
+import speed
+import torch
+from machine import Machine
+from plain import Floor, step_floor
+from steps import generate_interactions
+from time_to_quality import Plan, TimedRun, measure, seconds_until
+from timing import WorkDone, time_in_turns
+
+from spherec.sampling import TwoStage, Uniform
+from spherec.training import Training
+from tests.training.planted import TRAIN
+
+CPU = torch.device("cpu")
+TINY = speed.Plan(dim=8, batches=(32,), chunks=2, seconds=0.002, k=5, rows=500, imports=1)
+DATA = generate_interactions(40, 3000, 800)
+SPEED = {"ms_per_step", "fastest_ms_per_step", "steps_measured"}
+
+
+def test_the_record_has_all_parts_with_the_plain_implementation_beside_ours(monkeypatch, capsys):
+    monkeypatch.setattr(speed, "time_statement", lambda code, times: 0.5)
+    monkeypatch.setattr(machine, "_FLOATS", 1 << 22)
+    record = json.loads(json.dumps(speed.measure(DATA, TINY, CPU, loaded_in=0.5), allow_nan=False))
+    speed.print_record(record)
+    assert "two-stage-5-32" in capsys.readouterr().out
+    assert record["data"] == {"users": 40, "items": 3000, "pairs": len(DATA)}
+    assert record["machine"]["gflops"] > 0.1
+    assert record["loading"]["import_torch"] == 0.5
+    settings = [(step["sampler"], step["negatives"], step["batch"]) for step in record["steps"]]
+    assert settings == [(name, n, 32) for name in ("uniform", "popularity", "two-stage") for n in (1, 5)]
+    for step in record["steps"]:
+        for who in ("spherec", "baseline"):
+            assert set(step[who]) == SPEED | {"triplets_per_second", "peak_mb"}
+            assert min(step[who]["triplets_per_second"], step[who]["ms_per_step"]) > 0
+        assert step["ratio"] == step["spherec"]["triplets_per_second"] / step["baseline"]["triplets_per_second"]
+    for part, unit in (("ranking", "users"), ("reading", "rows")):
+        assert set(record[part]["spherec"]) == SPEED | {f"{unit}_per_second"}
+        assert record[part]["ratio"] > 0
+
+
+def test_workloads_take_turns():
+    made = []
+
+    def workload(name, seconds):
+        def work(calls):
+            made.append(name)
+            time.sleep(calls * seconds)
+            return WorkDone(calls, 10 * calls)
+
+        return work
+
+    slow, fast = time_in_turns([workload("slow", 0.02), workload("fast", 0.01)], 3, 0.02, CPU)
+    assert made[-6:] == ["slow", "fast"] * 3
+    assert 20 <= slow.fastest_ms_per_step <= slow.ms_per_step
+    assert 10 <= fast.fastest_ms_per_step <= fast.ms_per_step
+    assert fast.per_second == pytest.approx(10_000 / fast.ms_per_step)
+    assert fast.steps >= slow.steps >= 3
+
+
+def test_the_floor_by_hand():
+    uniform = step_floor(Training(dim=10, sampler=Uniform(2), batch_size=100))
+    assert uniform.mb == pytest.approx(100 * (1 + 1 + 2) * 10 * 3 * 2 * 4 / 1e6)
+    two_stage = step_floor(Training(dim=10, sampler=TwoStage(2, candidates=50), batch_size=100))
+    assert two_stage.mb == pytest.approx(uniform.mb + 50 * 10 * 3 * 4 / 1e6)
+    assert two_stage.gflop == pytest.approx(uniform.gflop + 2 * 100 * 50 * 10 / 1e9)
+    limits = Machine(copy_gb_per_second=10, gather_gb_per_second=5, gflops=100, launch_us=None, graph_launch_us=None)
+    assert Floor(mb=20, gflop=0.1).ms_on(limits) == pytest.approx(2)
+    assert Floor(mb=20, gflop=0.3).ms_on(limits) == pytest.approx(3)
+
+
+MACHINE = Machine(20.0, 10.0, 90.0, None, None)
+
+
+@pytest.fixture(scope="module")
+def points():
+    base = growth.Size(items=200, pairs=1000, dim=4, batch=16)
+    curves = {"items": [base, replace(base, items=2000)], "dim": [base, replace(base, dim=8)]}
+    return list(growth.measure(curves, MACHINE, torch.device("cpu"), 0.001))
+
+
+def test_every_size_with_every_sampler(points):
+    assert [(point.curve, point.sampler, point.size.items, point.size.dim) for point in points] == [
+        *(("items", sampler, items, 4) for sampler in ("uniform", "popularity", "two-stage") for items in (200, 2000)),
+        *(("dim", sampler, 200, dim) for sampler in ("uniform", "popularity", "two-stage") for dim in (4, 8)),
+    ]
+    for point in points:
+        assert 0 < point.fastest_ms_per_step <= point.ms_per_step
+        assert point.users == 20
+        assert 0 < point.pairs <= 1000
+        assert point.tables_mb == pytest.approx(3 * 4 * (20 + point.size.items) * point.size.dim / 1e6)
+
+
+def test_the_claim_compares_many_items_with_few(points):
+    one = points[0]
+    at = {10**5: 1.0, 10**7: 2.5}
+    made = [replace(one, size=replace(one.size, items=items), fastest_ms_per_step=ms) for items, ms in at.items()]
+    assert growth.claim(made)["uniform"]["ratio"] == 2.5
+    assert growth.claim(made)["uniform"]["holds"] is False
+    assert growth.claim(points) == {}
+
+
+def test_the_time_is_that_of_the_fastest_run_that_is_good_enough():
+    figures = (("ours", 1, 0.181), ("ours", 3, 0.1985), ("ours", 9, 0.21), ("ease", 2, 0.2), ("als", 4, 0.1))
+    runs = [TimedRun(model, {}, seconds, None, ndcg, 5.0) for model, seconds, ndcg in figures]
+    assert seconds_until(0.9, runs) == {"ours": 1, "ease": 2, "als": None}
+    assert seconds_until(0.99, runs) == {"ours": 3, "ease": 2, "als": None}
+    assert seconds_until(1.0, runs) == {"ours": 9, "ease": 2, "als": None}
+    assert seconds_until(0.9, runs[:1]) == {}, "without EASE there is nothing to reach"
+
+
+def test_our_model_runs_for_each_length_and_a_baseline_once():
+    plan = Plan(lengths=(0.0001, 0.01), trials=2, k=5)
+    runs = list(measure(TRAIN, ("fast", "ease", "most-popular"), plan, CPU, 0.5))
+    assert [run.model for run in runs] == ["fast", "fast", "ease", "most-popular"]
+    assert 1 == runs[0].settings["epochs"] < runs[1].settings["epochs"]
+    for run in runs:
+        assert run.seconds > 0.5
+        assert 0 < run.ndcg <= 1
+
+
+def test_a_model_that_cannot_be_fit_is_left_out(monkeypatch, capsys):
+    monkeypatch.setattr("spherec.lab.baselines.ease.LARGEST", 3)
+    runs = measure(generate_interactions(20, 30, 200), ("ease", "most-popular"), Plan(), CPU, 0.0)
+    assert [run.model for run in runs] == ["most-popular"]
+    assert "ease is left out: " in capsys.readouterr().out
+
+
+def test_each_tree_comes_first_every_other_time():
+    called = []
+
+    def timer(name, speed):
+        return lambda: called.append(name) or speed
+
+    pairs = before_after.take_turns(3, timer("this", 6.0), timer("other", 3.0))
+    assert called == ["other", "this", "this", "other", "other", "this"]
+    assert pairs == [(6.0, 3.0)] * 3
+
+
+def test_a_figure_is_the_median_of_the_ratios():
+    figure = before_after.summarise("x", [(1.0, 2.0), (4.0, 4.0), (9.0, 6.0)])
+    assert (figure.ratio, figure.low, figure.high, figure.this, figure.other) == (1.0, 0.75, 1.25, 4.0, 4.0)
+    alone = before_after.summarise("x", [(1.0, 2.0)])
+    assert (alone.ratio, alone.low, alone.high) == (0.5, 0.5, 0.5)
+
+
+def test_few_items_have_many_users():
+    data = generate_interactions(5000, 10_000, 100_000)
+    assert (data.n_users, data.n_items) == (5000, 10_000)
+    assert len(data) > 95_000
+    popularity = np.sort(data.users_per_item)[::-1]
+    share = popularity[:100].sum() / len(data)
+    assert 0.08 < share < 0.12  # a hundredth of the items has the root of it: a tenth
+    assert np.corrcoef(np.arange(data.n_items), data.users_per_item)[0, 1] < 0.05  # and they are anywhere
