@@ -75,6 +75,16 @@ def hide(monkeypatch):
     return hide
 
 
+@pytest.fixture
+def set_threads():
+    """Set how many threads torch has, until the test ends."""
+    import torch
+
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
 @pytest.fixture(scope="session")
 def shared() -> Path:
     """The folder with the real data sets; tests that need it skip where it is absent."""

@@ -11,23 +11,12 @@ from spherec.data.container import read_container, write_container
 from spherec.data.interactions import Interactions
 from spherec.errors import DataError
 from spherec.geometry import DenseVectors
-from spherec.losses import Hinge, Softmin
-from spherec.optim import Adam
-from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
-from spherec.training import EpochRecord, History, Trained, Training
+from spherec.losses import Softmin
+from spherec.sampling import Popularity
+from spherec.training import History, Trained, Training
 from tests.sampling.checks import directions, random_rows
 from tests.training.runs import DATA, QUICK, same, trained
 
-CONFIGS = [
-    Training(dim=4),
-    Training(dim=4, sampler=TwoStage.as_released(), seed=2**40, epochs=7, validate_every=3),
-    Training(dim=4, loss=Softmin(0.2, 0.5), sampler=Uniform(9, shared=True), spread_out=0.5),
-    Training(
-        dim=4, loss=Hinge(0.5, rank_weight=True), sampler=Popularity(beta=-0.5), constraint="ball", covariance=1.0
-    ),
-    Training(dim=4, sampler=Hard(), optimizer=Adam(1e-4)),
-    Training(dim=4, sampler=SemiHard()),
-]
 REACHING = Training(dim=4, subspace_dim=2, reach=True, mainstream=0.25, loss=Softmin(0.2), sampler=Popularity())
 
 
@@ -77,13 +66,6 @@ def test_everything_comes_back_bit_by_bit(saved, run, config, tmp_path):
     assert np.array_equal(arrays["item_vectors"], run.vectors.item_table.numpy())
 
 
-@pytest.mark.parametrize("config", CONFIGS, ids=lambda one: f"{type(one.loss).__name__} {type(one.sampler).__name__}")
-def test_every_config_comes_back(config, tmp_path):
-    data = Interactions.from_matrix(np.eye(3))
-    save(tmp_path / "m.spherec", replace(untrained(data), config=config), data)
-    assert Artifact.load(tmp_path / "m.spherec").config == config
-
-
 @pytest.mark.parametrize("mmap", [False, True])
 def test_reach_comes_back_bit_by_bit(mmap, tmp_path):
     path = tmp_path / "m.spherec"
@@ -110,14 +92,6 @@ def test_times_are_left_out(tmp_path):
     data = Interactions.from_pairs("abc", "xyz", times=[1.0, 2.0, 3.0])
     save(tmp_path / "m.spherec", untrained(data), data)
     assert Artifact.load(tmp_path / "m.spherec").data == replace(data, times=None)
-
-
-def test_an_epoch_without_a_metric_comes_back(tmp_path):
-    data = Interactions.from_matrix(np.eye(3))
-    epochs = tuple(EpochRecord(n, 3, 0.5, 0.1, 1.0, 0.0, 9.5, metric) for n, metric in ((1, None), (2, 0.25)))
-    config = Training(dim=4, sampler=Uniform(2))
-    save(tmp_path / "m.spherec", replace(untrained(data), config=config, history=History(epochs)), data)
-    assert Artifact.load(tmp_path / "m.spherec").history.epochs == epochs
 
 
 # --- What is no model ------------------------------------------------------------------------------------------------

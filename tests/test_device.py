@@ -57,11 +57,8 @@ def test_a_lock_is_free_in_a_child_and_in_a_copy():
 
 
 @pytest.fixture
-def three():
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    yield
-    torch.set_num_threads(before)
+def three(set_threads):
+    set_threads(3)
 
 
 @pytest.mark.parametrize(("batch_size", "inside"), [(256, 1), (1024, 1), (1025, 3)])

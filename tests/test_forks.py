@@ -84,7 +84,6 @@ print(f"{children} children answered, the slowest four in {slowest:.1f} s")
 
 @pytest.mark.parametrize("children", [4, pytest.param(100, marks=pytest.mark.slow)])
 def test_forked_processes_answer(children, tmp_path):
-    pytest.importorskip("usearch")
     rows = np.random.default_rng(0).random((400, 3000)) < 0.01
     model_of(Interactions.from_matrix(rows), dim=64).save(tmp_path / "m.spherec")
     (tmp_path / "m.spherec.csv").write_text("user,item\nu,i\n")

@@ -96,15 +96,11 @@ def test_kernels_agree(seed, weigh, steps, dim):
     torch.testing.assert_close(compiled, rows, atol=1e-3, rtol=1e-3)
 
 
-def test_the_number_of_threads_changes_no_bit():
-    data, before = random_data(6, users=300, items=400), torch.get_num_threads()
-    found = []
-    try:
-        for threads in (1, 3):
-            torch.set_num_threads(threads)
-            found.append(fit_ials(data, 24, Ials(sweeps=3)))
-    finally:
-        torch.set_num_threads(before)
+def test_the_number_of_threads_changes_no_bit(set_threads):
+    data, found = random_data(6, users=300, items=400), []
+    for threads in (1, 3):
+        set_threads(threads)
+        found.append(fit_ials(data, 24, Ials(sweeps=3)))
     assert torch.equal(found[0].users, found[1].users)
     assert torch.equal(found[0].items, found[1].items)
 

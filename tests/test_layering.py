@@ -169,17 +169,6 @@ def test_in_function_imports_are_only_for_what_may_be_missing_or_slow():
             assert any(module == known or module.startswith(f"{known}.") for known in allowed), f"{name}: {module}"
 
 
-def test_type_checking_blocks_hold_only_what_may_be_missing_or_slow():
-    for path, tree in TREES.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-                for module in imports_of(node):
-                    is_slow_for_cli = part_of(path) == "cli" and module.startswith("spherec.")
-                    is_extra = module.split(".")[0] in {*HEAVY, "polars", "torch"} or "usearch" in module
-                    is_extra |= module == "spherec.data.read.collector"  # which brings polars
-                    assert is_extra or is_slow_for_cli, f"{name_of(path)}: {module}"
-
-
 @pytest.mark.parametrize(
     ("statement", "not_imported"),
     [

@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from plain import PlainTraining, plain_top
 from steps import generate_interactions
 
@@ -41,23 +39,6 @@ def test_it_learns_what_ours_learns(sampler):
     assert quality(baseline.vectors) >= GOOD
     assert ours >= GOOD
     assert abs(quality(baseline.vectors) - ours) < 0.05
-
-
-@each_sampler
-@settings(max_examples=15)
-@given(seed=st.integers(0, 1000))
-def test_no_user_gets_what_she_has(sampler, seed):
-    data = generate_interactions(30, 80, 300, seed=seed)
-    users, positives = data.users.astype(np.int64), data.indices.astype(np.int64)
-    drawn = plain(data, sampler).negatives(users, positives)
-    assert drawn.shape == (len(data), 5)
-    for user, row in zip(users, drawn, strict=True):
-        assert not set(row.tolist()) & set(data.items_of(user).tolist())
-        assert all(0 <= item < data.n_items for item in row)
-        if isinstance(sampler, TwoStage):
-            assert len(set(row.tolist())) == 5
-        if not isinstance(sampler, Uniform):
-            assert np.all(data.users_per_item[row] > 0)
 
 
 @pytest.mark.parametrize("beta", [0.0, 0.8, -0.5])

@@ -1,13 +1,9 @@
 """The scripts of benchmarks/ on next to nothing: their records must be sane, whatever the machine."""
 
 import json
-import time
-from dataclasses import replace
 
 import before_after
-import growth
 import machine
-import numpy as np
 import pytest
 import speed
 import torch
@@ -15,7 +11,6 @@ from machine import Machine
 from plain import Floor, step_floor
 from steps import generate_interactions
 from time_to_quality import Plan, TimedRun, measure, seconds_until
-from timing import WorkDone, time_in_turns
 
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import Training
@@ -48,25 +43,6 @@ def test_the_record_has_all_parts_with_the_plain_implementation_beside_ours(monk
         assert record[part]["ratio"] > 0
 
 
-def test_workloads_take_turns():
-    made = []
-
-    def workload(name, seconds):
-        def work(calls):
-            made.append(name)
-            time.sleep(calls * seconds)
-            return WorkDone(calls, 10 * calls)
-
-        return work
-
-    slow, fast = time_in_turns([workload("slow", 0.02), workload("fast", 0.01)], 3, 0.02, CPU)
-    assert made[-6:] == ["slow", "fast"] * 3
-    assert 20 <= slow.fastest_ms_per_step <= slow.ms_per_step
-    assert 10 <= fast.fastest_ms_per_step <= fast.ms_per_step
-    assert fast.per_second == pytest.approx(10_000 / fast.ms_per_step)
-    assert fast.steps >= slow.steps >= 3
-
-
 def test_the_floor_by_hand():
     uniform = step_floor(Training(dim=10, sampler=Uniform(2), batch_size=100))
     assert uniform.mb == pytest.approx(100 * (1 + 1 + 2) * 10 * 3 * 2 * 4 / 1e6)
@@ -76,37 +52,6 @@ def test_the_floor_by_hand():
     limits = Machine(copy_gb_per_second=10, gather_gb_per_second=5, gflops=100, launch_us=None, graph_launch_us=None)
     assert Floor(mb=20, gflop=0.1).ms_on(limits) == pytest.approx(2)
     assert Floor(mb=20, gflop=0.3).ms_on(limits) == pytest.approx(3)
-
-
-MACHINE = Machine(20.0, 10.0, 90.0, None, None)
-
-
-@pytest.fixture(scope="module")
-def points():
-    base = growth.Size(items=200, pairs=1000, dim=4, batch=16)
-    curves = {"items": [base, replace(base, items=2000)], "dim": [base, replace(base, dim=8)]}
-    return list(growth.measure(curves, MACHINE, torch.device("cpu"), 0.001))
-
-
-def test_every_size_with_every_sampler(points):
-    assert [(point.curve, point.sampler, point.size.items, point.size.dim) for point in points] == [
-        *(("items", sampler, items, 4) for sampler in ("uniform", "popularity", "two-stage") for items in (200, 2000)),
-        *(("dim", sampler, 200, dim) for sampler in ("uniform", "popularity", "two-stage") for dim in (4, 8)),
-    ]
-    for point in points:
-        assert 0 < point.fastest_ms_per_step <= point.ms_per_step
-        assert point.users == 20
-        assert 0 < point.pairs <= 1000
-        assert point.tables_mb == pytest.approx(3 * 4 * (20 + point.size.items) * point.size.dim / 1e6)
-
-
-def test_the_claim_compares_many_items_with_few(points):
-    one = points[0]
-    at = {10**5: 1.0, 10**7: 2.5}
-    made = [replace(one, size=replace(one.size, items=items), fastest_ms_per_step=ms) for items, ms in at.items()]
-    assert growth.claim(made)["uniform"]["ratio"] == 2.5
-    assert growth.claim(made)["uniform"]["holds"] is False
-    assert growth.claim(points) == {}
 
 
 def test_the_time_is_that_of_the_fastest_run_that_is_good_enough():
@@ -151,13 +96,3 @@ def test_a_figure_is_the_median_of_the_ratios():
     assert (figure.ratio, figure.low, figure.high, figure.this, figure.other) == (1.0, 0.75, 1.25, 4.0, 4.0)
     alone = before_after.summarise("x", [(1.0, 2.0)])
     assert (alone.ratio, alone.low, alone.high) == (0.5, 0.5, 0.5)
-
-
-def test_few_items_have_many_users():
-    data = generate_interactions(5000, 10_000, 100_000)
-    assert (data.n_users, data.n_items) == (5000, 10_000)
-    assert len(data) > 95_000
-    popularity = np.sort(data.users_per_item)[::-1]
-    share = popularity[:100].sum() / len(data)
-    assert 0.08 < share < 0.12  # a hundredth of the items has the root of it: a tenth
-    assert np.corrcoef(np.arange(data.n_items), data.users_per_item)[0, 1] < 0.05  # and they are anywhere

@@ -8,6 +8,7 @@ import pytest
 from spherec.errors import ArgumentError
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
+from spherec.ranking.usearch import Hnsw
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 
 NAN, INF = float("nan"), float("inf")
@@ -43,22 +44,11 @@ def test_a_value_outside_its_range_is_refused_by_name(kind):
 
 
 def test_settings_of_the_index_are_refused_by_name():
-    usearch = pytest.importorskip("spherec.ranking.usearch")
     for name, value in {"connectivity": 1, "width": "5", "exact_beyond": 1.5, "dtype": "f64"}.items():
         with pytest.raises(ArgumentError, match=name):
-            usearch.Hnsw(**{name: value})
+            Hnsw(**{name: value})
 
 
 def test_more_negatives_than_candidates_are_refused():
     with pytest.raises(ArgumentError, match=r"^negatives .*4 of 3"):
         TwoStage(negatives=4, candidates=3)
-
-
-@pytest.mark.parametrize(("negatives", "beta"), [(1, 0.8), (2, 0.7), (3, 0.7), (4, 0.525), (100, 0.525)])
-def test_more_negatives_are_tuned_to_a_smaller_beta(negatives, beta):
-    assert TwoStage.tuned(negatives) == TwoStage(negatives, beta, 0.02, vectors="live")
-
-
-@pytest.mark.parametrize(("preset", "vectors"), [(TwoStage.as_released, "frozen"), (TwoStage.as_written, "live")])
-def test_presets_of_the_paper_have_the_full_sharpness(preset, vectors):
-    assert preset() == TwoStage(1, 0.8, 1.0, 2000, False, vectors, 0.875)

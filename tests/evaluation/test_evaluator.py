@@ -284,12 +284,6 @@ def test_it_is_the_oracles_mean(seed, k, constraint):
     assert value == pytest.approx(expected)
 
 
-def test_users_without_held_out_items_do_not_count():
-    rows = [[0, 1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 0]]
-    vectors = DenseVectors(torch.eye(4)[[1, 2, 3]], torch.eye(4))
-    assert Validation(interactions(np.zeros((3, 4))), interactions(rows), k=2)(vectors) == 1
-
-
 @pytest.mark.parametrize(("rows", "share"), [([[1, 0], [0, 1]], 0.9), ([[1, 1], [0, 1]], 1e-9)])
 def test_a_share_that_holds_nothing_out_is_refused(rows, share):
     with pytest.raises(DataError, match=f"{share:g}"):

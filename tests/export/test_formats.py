@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
+from usearch.index import Index
 
 from spherec.errors import ArgumentError, DataError
 from spherec.export import EXPORT_FORMATS, find_format, write
@@ -125,11 +126,10 @@ def test_the_script_makes_table_and_index(path, constraint, operators, ids, kind
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
 @pytest.mark.parametrize("what", ["items", "users"])
 def test_usearch_comes_back_in_usearch_and_serves_the_model(tmp_path, constraint, what):
-    restore = pytest.importorskip("usearch.index").Index.restore
     vectors, data = model([f"u{n}" for n in range(300)], ODD, ODD, constraint=constraint)
     table, ids = (vectors.item_table, ODD) if what == "items" else (vectors.user_table, list(data.user_ids))
     write(tmp_path / "x.usearch", vectors, data, what=what)
-    index = restore(tmp_path / "x.usearch", view=True)
+    index = Index.restore(tmp_path / "x.usearch", view=True)
     assert index.search(table.numpy()[1:], 1).keys[:, 0].tolist() == list(range(1, len(ids)))
     lines = [json.loads(line) for line in (tmp_path / "x.ids.jsonl").read_bytes().split(b"\n")[:-1]]
     assert [(line["key"], line["id"]) for line in lines] == list(enumerate(ids))
@@ -258,11 +258,10 @@ def test_plain_neighbours_in_an_export_with_reach_are_the_models_lists(format, m
 
 
 def test_usearch_has_the_dial_in_items_alone(tmp_path):
-    restore = pytest.importorskip("usearch.index").Index.restore
     vectors, data = model(USERS, ITEMS, reach=REACH, mainstream=0.6)
     for what in ("items", "users"):
         write(tmp_path / f"{what}.usearch", vectors, data, what=what)
-    items, users = (restore(tmp_path / f"{what}.usearch", view=True) for what in ("items", "users"))
+    items, users = (Index.restore(tmp_path / f"{what}.usearch", view=True) for what in ("items", "users"))
     assert (items.ndim, users.ndim) == (7, 5)
     user = np.float32([*vectors.user_table[0], 1.25, 0])
     expected = ExactRanker(vectors).top(np.arange(1), 1, mainstream=1.25).items

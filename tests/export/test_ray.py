@@ -12,13 +12,7 @@ from tests.docs.blocks import ROOT, blocks
 from tests.recommender.models import ITEMS, USERS, model_of, small
 
 pytest.importorskip("pyarrow", reason="tables are those of pyarrow: pip install pyarrow")
-
-
-@pytest.fixture(autouse=True)
-def threads():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("set_threads")  # workers set them
 
 
 CASES = {

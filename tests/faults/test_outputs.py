@@ -43,8 +43,6 @@ def export(path):
     ],
 )
 def test_a_disk_without_room_leaves_the_old_file(tmp_path, name, write):
-    if name.endswith(".usearch"):
-        pytest.importorskip("usearch")
     path = tmp_path / name
     write(path)
     written = {file.name: file.stat().st_size for file in tmp_path.iterdir()}

@@ -20,6 +20,7 @@ MATRICES = st.tuples(st.integers(1, 7), st.integers(1, 7)).flatmap(
         st.lists(st.integers(0, 1), min_size=shape[1], max_size=shape[1]), min_size=shape[0], max_size=shape[0]
     )
 )
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)]
 REGULARIZATIONS = st.sampled_from([0.5, 10.0, 500.0, 5000.0])
 
 
@@ -64,11 +65,13 @@ def test_dropout_is_edlae():
 @pytest.mark.parametrize("shape", [(30, 90), (90, 30), (40, 40)])
 @pytest.mark.parametrize("in_double", [True, False])
 @pytest.mark.parametrize("block", [7, 1 << 22])
-def test_larger_data_in_blocks(shape, in_double, block, monkeypatch):
+@pytest.mark.parametrize("device", DEVICES)
+def test_larger_data_in_blocks(shape, in_double, block, device, monkeypatch):
     monkeypatch.setattr(ease, "_BLOCK", block)
     monkeypatch.setattr(ease, "_IN_DOUBLE", 20_000 if in_double else 0)
     rows = random_rows(*shape, 0.3)
-    found = scores_of(Ease().fit(interactions(rows), {"regularization": 10.0}, CONTEXT), *shape)
+    how = replace(CONTEXT, device=torch.device(device))
+    found = scores_of(Ease().fit(interactions(rows), {"regularization": 10.0}, how), *shape)
     np.testing.assert_allclose(found, oracle(rows, 10.0), rtol=1e-3, atol=1e-5)
 
 
@@ -76,12 +79,3 @@ def test_too_much_to_invert_is_said(monkeypatch):
     monkeypatch.setattr(ease, "LARGEST", 10)
     with pytest.raises(DataError, match=r"at most 10 rows; these are 12 users and 11 items: leave 'ease' out"):
         Ease().fit(interactions(random_rows(12, 11, 0.5)), {"regularization": 1.0}, CONTEXT)
-
-
-@pytest.mark.gpu
-@pytest.mark.parametrize("shape", [(30, 90), (90, 30)])
-def test_on_a_gpu(shape):
-    rows = random_rows(*shape, 0.3)
-    how = replace(CONTEXT, device=torch.device("cuda"))
-    found = scores_of(Ease().fit(interactions(rows), {"regularization": 10.0}, how), *shape)
-    np.testing.assert_allclose(found, oracle(rows, 10.0), rtol=1e-3, atol=1e-5)

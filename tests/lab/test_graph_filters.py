@@ -11,7 +11,7 @@ from scipy.interpolate import BarycentricInterpolator
 
 from spherec.lab.baselines import graph_filters
 from spherec.lab.baselines.graph_filters import ChebyCf, GfCf, plateau_coefficients
-from tests.lab.test_ease import scores_of
+from tests.lab.test_ease import DEVICES, scores_of
 from tests.lab.tiny import CONTEXT
 from tests.sampling.checks import interactions, random_rows
 
@@ -70,10 +70,11 @@ both = pytest.mark.parametrize(("baseline", "settings", "oracle"), CASES, ids=["
 @both
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("n", [1, 5, 29, 30, 512], ids=lambda n: f"{n} vectors")
-def test_scores_are_those_of_the_equation(baseline, settings, oracle, shape, n):
+@pytest.mark.parametrize("device", DEVICES)
+def test_scores_are_those_of_the_equation(baseline, settings, oracle, shape, n, device):
     rows = random_rows(*shape, 0.3)
-    settings = settings | {"vectors": n}
-    found = scores_of(baseline.fit(interactions(rows), settings, CONTEXT), *shape)
+    settings, how = settings | {"vectors": n}, replace(CONTEXT, device=torch.device(device))
+    found = scores_of(baseline.fit(interactions(rows), settings, how), *shape)
     np.testing.assert_allclose(found, oracle(rows, **settings), rtol=1e-3, atol=1e-4)
 
 
@@ -99,13 +100,3 @@ def test_blocks_of_users_change_nothing(monkeypatch):
     monkeypatch.setattr(graph_filters, "_BLOCK", 7 * 30)
     found = scores_of(ChebyCf().fit(interactions(rows), CHEBYCF, CONTEXT), 40, 30)
     np.testing.assert_allclose(found, chebycf_oracle(rows, **CHEBYCF), rtol=1e-3, atol=1e-4)
-
-
-@pytest.mark.gpu
-@both
-@pytest.mark.parametrize("shape", SHAPES)
-def test_on_a_gpu(baseline, settings, oracle, shape):
-    rows = random_rows(*shape, 0.3)
-    how = replace(CONTEXT, device=torch.device("cuda"))
-    found = scores_of(baseline.fit(interactions(rows), settings, how), *shape)
-    np.testing.assert_allclose(found, oracle(rows, **settings), rtol=1e-3, atol=1e-4)

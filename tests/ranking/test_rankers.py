@@ -10,10 +10,8 @@ from spherec.errors import ArgumentError
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, MergedRanker
 from spherec.ranking.ranker import take_items
-from tests.sampling.checks import directions, interactions, random_rows
-
-pytest.importorskip("usearch")
 from spherec.ranking.usearch import Hnsw, UsearchRanker
+from tests.sampling.checks import directions, interactions, random_rows
 
 WIDE = Hnsw(width=50, exact_beyond=1.0)
 """Looks at everything in small data, through the graph."""

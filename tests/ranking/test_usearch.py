@@ -178,18 +178,9 @@ def merged(vectors, make):
     return MergedRanker([make(take_items(vectors, j, PARTS)) for j in range(PARTS)], vectors)
 
 
-@pytest.fixture
-def one_thread():
-    """With several threads, the graph of an index is another one at each run."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
-def test_indexes_of_parts_find_as_much_as_one(constraint):
+def test_indexes_of_parts_find_as_much_as_one(constraint, set_threads):
+    set_threads(1)  # with several, the graph of an index is another one at each run
     vectors = clustered(constraint=constraint)
     users, without = np.arange(40), interactions(random_rows(40, 3000, 0.01))
     true, one, several = (

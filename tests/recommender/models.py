@@ -1,4 +1,4 @@
-"""What tests of the model in use share: models without training, and what they must answer."""
+"""What tests of the model in use share: models without training."""
 
 from dataclasses import replace
 
@@ -42,19 +42,3 @@ def make(content):
 def small(density=0.3, seed=0, users=USERS, items=ITEMS):
     rows = np.random.default_rng(seed).random((len(users), len(items))) < density
     return Interactions.from_matrix(rows, user_ids=users, item_ids=items)
-
-
-def expected(model, user, k, *, seen=True, only=None, exclude=(), mainstream=0.0):
-    """The items of a user's list, by the distance and by a share of their reach, in plain loops."""
-    data, vectors = model.data, model.vectors
-    who = list(data.user_ids).index(user)
-    own = {list(data.item_ids)[item] for item in data.items_of(who)}
-    point = vectors.user_table[who].numpy().astype(np.float64)
-    found = []
-    for index, item in enumerate(data.item_ids):
-        if (seen and item in own) or (only is not None and item not in only) or item in exclude:
-            continue
-        place = vectors.item_table[index].numpy().astype(np.float64)
-        reach = 0.0 if vectors.item_reach is None else vectors.item_reach[index].double().mean().item()
-        found.append((((point - place) ** 2).sum() - 2 * mainstream * reach, index, item))
-    return [item for _, _, item in sorted(found)[:k]]

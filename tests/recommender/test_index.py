@@ -5,11 +5,9 @@ import pytest
 
 import spherec
 from spherec.errors import DataError, TrainingError
+from spherec.ranking.usearch import Hnsw, UsearchRanker
 from tests.oracles import pairs_of
 from tests.recommender.models import ITEMS, USERS, model_of, small
-
-pytest.importorskip("usearch")
-from spherec.ranking.usearch import Hnsw, UsearchRanker
 
 WIDE = Hnsw(width=50, exact_beyond=1.0)
 """Looks at everything in small data, through the graph."""

@@ -15,6 +15,7 @@ from spherec.data.features import Features
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning
 from spherec.geometry import place_rows
+from spherec.ranking.usearch import Hnsw
 
 GENRES = ["crime", "novel", "poems", "travel"]
 WORDS = {
@@ -124,14 +125,13 @@ def test_added_items_are_used_as_all_others(model, tmp_path):
 
 @pytest.mark.parametrize("settings", [{}, {"reach": False, "mainstream": 1.0}], ids=["reach", "plain"])
 def test_an_index_takes_new_items_in(settings, tmp_path):
-    usearch = pytest.importorskip("spherec.ranking.usearch")
 
     def lists(model):
         everybody = model.recommend(list(model.data.user_ids), k=10)
         return everybody.columns["item"], everybody.columns["score"]
 
     model, path = fitted(**settings), tmp_path / "books.usearch"
-    model.build_index(path, config=usearch.Hnsw(exact_beyond=1.0))
+    model.build_index(path, config=Hnsw(exact_beyond=1.0))
     before = model._state.index
     for mapped in (False, True):  # one in memory, one that is a view of a file's bytes
         if mapped:

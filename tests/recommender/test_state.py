@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
-import torch
 
 import spherec
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
+from spherec.ranking.usearch import Hnsw
 from spherec.recommender import fold_in
 from tests.recommender.models import ITEMS, USERS, model_of, small
 
@@ -48,13 +48,9 @@ QUESTIONS = ("five", "all", "new", "similar", "file")
 
 
 @pytest.mark.parametrize("fits", [6, pytest.param(200, marks=pytest.mark.slow)])
-def test_every_list_belongs_to_one_version(fits, tmp_path):
+def test_every_list_belongs_to_one_version(fits, tmp_path, set_threads):
     """Eight readers, some of which begin during training, against all that changes a model."""
-    pytest.importorskip("usearch")
-    from spherec.ranking.usearch import Hnsw
-
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
+    set_threads(2)
     wide, index = Hnsw(width=50, exact_beyond=1.0), tmp_path / "i.usearch"
     model = spherec.CML(**QUICK).fit(DATA, validation=0, progress=False)
     versions, stop, answers_of = [], threading.Event(), {number: [] for number in range(8)}
@@ -101,7 +97,6 @@ def test_every_list_belongs_to_one_version(fits, tmp_path):
         for reader in readers:
             if reader.ident is not None:
                 reader.join()
-        torch.set_num_threads(before)
     assert sum(one["all"] != other["all"] for one, other in pairwise(versions)) >= fits, "they differ"
     for number, given in answers_of.items():
         last = 0
@@ -138,9 +133,6 @@ def test_a_reader_that_is_slow_does_not_keep_the_old_version(monkeypatch):
 def test_copies_answer_alike(again, index):
     model = model_of(DATA)
     if index:
-        pytest.importorskip("usearch")
-        from spherec.ranking.usearch import Hnsw
-
         model.build_index(config=Hnsw(connectivity=2, expansion_add=2, width=1, exact_beyond=1.0))  # misses much
     before = answers(model)
     other = again(model)
@@ -157,7 +149,6 @@ def test_a_file_that_changes_does_not_reach_the_model(tmp_path, index):
     path = tmp_path / "m.spherec"
     model_of(DATA).save(path)
     if index:
-        pytest.importorskip("usearch")
         model_of(DATA).build_index(tmp_path / "m.usearch")
     model, mapped = (spherec.load(path, index=index, mmap=mmap, device="cpu") for mmap in (False, True))
     before = answers(model)
@@ -176,9 +167,6 @@ def test_a_file_that_changes_does_not_reach_the_model(tmp_path, index):
 def test_vectors_that_are_no_numbers_are_refused(tmp_path, index, value):
     model = model_of(DATA)
     if index:
-        pytest.importorskip("usearch")
-        from spherec.ranking.usearch import Hnsw
-
         model.build_index(config=Hnsw(exact_beyond=1.0))
     model.vectors.item_table[5] = value
     for ask in (

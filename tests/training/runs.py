@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
 from spherec import training
@@ -29,6 +30,9 @@ SAMPLERS = {
     "hard": Hard(2),
     "semi-hard": SemiHard(2),
 }
+
+
+each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 
 
 def train(data, config=None, *, validate=None, device=CPU, initial=None, features=None, feature_map=None, **options):

@@ -16,7 +16,7 @@ from spherec.sampling import Negatives, Sampling, TwoStage, Uniform
 from spherec.training.step import Batches, Run
 from tests.sampling.checks import CPU, generator, interactions, random_rows
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
-from tests.training.runs import DATA, QUICK, SAMPLERS, STEPS, facts, falling, same, start, train, trained
+from tests.training.runs import DATA, QUICK, SAMPLERS, STEPS, each_sampler, facts, falling, same, start, train, trained
 from tests.training.test_features import features_of
 
 pytestmark = [
@@ -27,7 +27,6 @@ pytestmark = [
 CUDA = torch.device("cuda")
 LOSSES = {"hinge": Hinge(), "rank weight": Hinge(rank_weight=True), "softmin": Softmin()}
 
-each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 each_loss = pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
 
 

@@ -54,13 +54,6 @@ def test_one_process_of_a_group_learns_what_a_process_alone_does(crew, settings)
     assert grouped["history"] == alone["history"]
 
 
-def test_process_0_has_all_vectors_and_the_others_those_they_hold(crew):
-    first, second = crew("run", 2, settings="uniform", epochs=1)
-    assert (len(first["users"]), len(first["items"])) == (DATA.n_users, DATA.n_items)
-    assert torch.equal(second["items"], first["items"][1::2])
-    assert torch.equal(second["users"], first["users"][(1 - DATA.n_items) % 2 :: 2])
-
-
 @pytest.mark.parametrize(
     ("settings", "validated"), [("two-stage", True), pytest.param("softmin", False, marks=pytest.mark.slow)]
 )
@@ -274,29 +267,15 @@ def test_batches_of_partitions_have_every_pair_once_and_about_as_many_of_each(pa
 
 # --- bytes on the wire -----------------------------------------------------------------------------------------------
 
-ROW, NUMBER, PLACE, SIZE = 4 * 8, 8, 8, 8  # bytes of a row of QUICK, of its number, its place in the batch, a size
+ROW, NUMBER, PLACE = 4 * 8, 8, 8  # bytes of a row of QUICK, of its number, its place in the batch
 
 
 @pytest.mark.parametrize(("users", "items"), [(60, 90), (600, 2000)])
-def test_bytes_are_those_of_the_formula_whatever_the_number_of_users_and_items(crew, users, items):
-    n = 2
-    results = crew("count_bytes", n, settings="softmin", users=users, items=items, reach=False, epochs=1)
-    steps = len(results[0]["steps"])
-    wanted = np.zeros((n, n), int)  # rows that a process asks another for
-    moved = np.zeros((n, n), int)  # gradients that a process sends to another
-    for rank, result in enumerate(results):
-        for positives, pool, pushes in result["steps"]:
-            read, learned = (torch.cat((positives, negatives)).tolist() for negatives in (pool, pool[pushes]))
-            for owner in range(n):
-                wanted[rank, owner] += len({number for number in read if number % n == owner})
-                moved[rank, owner] += sum(number % n == owner for number in learned)
-    for rank, result in enumerate(results):
-        other = 1 - rank
-        asks, answers = wanted[rank, other] * NUMBER, wanted[other, rank] * ROW
-        gradients = moved[rank, other] * (NUMBER + PLACE + ROW)
-        assert result["sent"] == 2 * SIZE * steps + asks + answers + gradients
-        pairs, pool = 16, 40
-        assert result["sent"] / steps < (pairs + 2 * pool) * (2 * ROW + 2 * NUMBER + PLACE)
+def test_bytes_go_by_the_batch_whatever_the_number_of_users_and_items(crew, users, items):
+    pairs, pool = 16, 40
+    row = 2 * ROW + 2 * NUMBER + PLACE  # asked for, answered, and its gradient sent
+    for result in crew("count_bytes", 2, settings="softmin", users=users, items=items, reach=False, epochs=1):
+        assert pairs * ROW / 2 < result["sent"] / result["steps"] < (pairs + 2 * pool) * row
 
 
 # --- groups ----------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from spherec.optim import Adam
 from spherec.sampling import Hard, Popularity, Uniform
 from spherec.training import Training
 from tests.sampling.checks import CPU
-from tests.training.runs import DATA, QUICK, falling, same, start, trained, watch_dial
+from tests.training.runs import DATA, QUICK, falling, same, trained, watch_dial
 
 POOL = Popularity(12, beta=0.5, shared=True)
 RUNS = {
@@ -82,17 +82,6 @@ def test_without_reach_there_is_no_dial(monkeypatch):
     watch_dial(monkeypatch, dials.append)
     assert trained(**RUNS["one space"]).vectors.item_reach is None
     assert set(dials) == {None}
-
-
-# --- What it begins from ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("subspace_dim", "parts"), [(None, 1), (4, 2)])
-def test_training_begins_with_the_reach_that_is_given(subspace_dim, parts):
-    reach = torch.linspace(-0.5, 0.5, DATA.n_items * parts).view(DATA.n_items, parts)
-    settings = {"loss": Softmin(0.2), "sampler": POOL, "subspace_dim": subspace_dim, "reach": True}
-    begun = trained(initial=replace(start(), item_reach=reach), optimizer=Adam(1e-9), epochs=1, **settings)
-    torch.testing.assert_close(begun.vectors.item_reach, reach, atol=1e-6, rtol=0)
 
 
 def test_new_users_are_placed_in_the_middle_of_the_dial():

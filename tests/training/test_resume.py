@@ -11,12 +11,23 @@ from spherec.losses import Softmin
 from spherec.optim import Adam
 from spherec.sampling import Hard, Popularity
 from spherec.training import RunFiles
-from tests.training.runs import SAMPLERS, STEPS, Crash, at_step, crash, facts, falling, same, trained, watch
+from tests.training.runs import (
+    SAMPLERS,
+    STEPS,
+    Crash,
+    at_step,
+    crash,
+    each_sampler,
+    facts,
+    falling,
+    same,
+    trained,
+    watch,
+)
 from tests.training.test_features import features_of
 
 EACH_STEP = {"checkpoint_seconds": 0}
 
-each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 REACHING = {"reach": True, "mainstream": 0.4, "subspace_dim": 4}
 POOL = {"loss": Softmin(0.2), "sampler": Popularity(12, beta=0.5, shared=True), "balance": 0.5}
 RUNS = {name: {"sampler": sampler} for name, sampler in SAMPLERS.items()} | {
@@ -90,11 +101,6 @@ def test_early_stopping_remembers_looks_before_the_stop(path, monkeypatch):
     watch(monkeypatch, at_step(3 * STEPS + 2, lambda: signal.raise_signal(signal.SIGINT)))
     trained(**settings, checkpoint=path)
     assert same_run(trained(**settings, checkpoint=path, resume=True), whole)
-
-
-@each_sampler
-def test_checkpoints_change_nothing(sampler, path):
-    assert same_run(trained(sampler=sampler, checkpoint=path, **EACH_STEP), trained(sampler=sampler))
 
 
 def test_one_is_written_at_the_end_however_long_the_pause(path):

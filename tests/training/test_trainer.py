@@ -13,7 +13,6 @@ from spherec.errors import DataError, TrainingError
 from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
-from spherec.ranking import ExactRanker
 from spherec.sampling import TwoStage, Uniform
 from spherec.training import History
 from spherec.training.step import Run
@@ -21,11 +20,11 @@ from tests.sampling.checks import CPU
 from tests.training.runs import (
     DATA,
     QUICK,
-    SAMPLERS,
     STEPS,
     Crash,
     copied,
     crash,
+    each_sampler,
     facts,
     matrix,
     pairs_of,
@@ -34,8 +33,6 @@ from tests.training.runs import (
     trained,
     watch,
 )
-
-each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 
 
 @pytest.fixture
@@ -145,24 +142,6 @@ def test_initial_vectors_are_where_it_starts(constraint):
     assert results[0].constraint == constraint
 
 
-@pytest.mark.parametrize("constraint", ["sphere", "ball"])
-def test_samplers_see_the_space_as_it_is(constraint, monkeypatch):
-    step, longest = Run.step, []
-
-    def look(run, users, positives):
-        vectors = run.vectors.copy()
-        seen = run.geometry.users(torch.arange(20)), run.geometry.items(torch.arange(30))
-        torch.testing.assert_close(seen[0], vectors.user_table, atol=1e-6, rtol=0)
-        torch.testing.assert_close(seen[1], vectors.item_table, atol=1e-6, rtol=0)
-        longest.append(float(torch.cat(seen).norm(dim=1).max()))
-        return step(run, users, positives)
-
-    monkeypatch.setattr(Run, "step", look)
-    trained(constraint=constraint, optimizer=Adam(0.3))
-    assert len(longest) == 3 * STEPS
-    assert max(longest) <= 1 + 1e-6
-
-
 def test_frozen_vectors_are_those_before_the_first_step(monkeypatch):
     drawn = {}
     for vectors in ("live", "frozen"):
@@ -235,15 +214,6 @@ def test_users_and_items_without_a_pair_stay_where_they_are():
     assert not torch.equal(model.user_table[0], initial.user_table[0])
 
 
-@pytest.mark.parametrize("sampler", [TwoStage.as_written(3), TwoStage.as_released(3)], ids=["live", "frozen"])
-def test_identical_vectors_in_many_dimensions_are_no_trouble(sampler):
-    initial = DenseVectors(torch.ones(20, 512), torch.ones(30, 512))
-    result = trained(dim=512, sampler=sampler, initial=initial)
-    assert result.vectors.item_table.isfinite().all()
-    assert result.history.epochs[0].loss == pytest.approx(1)  # the margin
-    assert result.history.epochs[0].masked < 0.1
-
-
 def run_of(constraint="sphere", subspace_dim=None):
     run = Run(DATA, replace(QUICK, constraint=constraint, subspace_dim=subspace_dim), start(constraint=constraint))
     for _ in range(3):
@@ -263,13 +233,6 @@ def test_blocks_are_the_vectors_of_a_copy_to_the_last_bit(block_size, constraint
     index = torch.tensor([[3, 5], [5, 0]])
     assert torch.equal(live.users(index), copy.users(index))
     assert torch.equal(live.items(index), copy.items(index))
-
-
-def test_rankings_of_a_run_are_those_of_its_copy():
-    run = run_of()
-    users = DATA.users[:50].astype("int64")
-    live = ExactRanker(LiveVectors(run.embedding, run.config.space, run.n_items, CPU, 7)).top(users, 5, without=DATA)
-    assert (live.items == ExactRanker(run.vectors.copy()).top(users, 5, without=DATA).items).all()
 
 
 def test_a_copy_stays_while_the_run_continues():

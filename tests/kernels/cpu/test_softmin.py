@@ -90,18 +90,14 @@ def test_a_row_that_is_no_number_is_seen_in_the_loss(place):
 
 
 @pytest.mark.parametrize("parts", [1, 3, 6])
-def test_work_divided_among_threads_gives_the_same(parts, monkeypatch):
+def test_work_divided_among_threads_gives_the_same(parts, monkeypatch, set_threads):
     given = batch(parts=parts)
     whole = compute(*given)
     monkeypatch.setattr(device, "_LARGE", 1)
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    try:
-        with device.threads_for(PAIRS, torch.device("cpu")):
-            assert len(device.split_work(PAIRS, 3)) == 3
-            divided = compute(*given)
-    finally:
-        torch.set_num_threads(before)
+    set_threads(3)
+    with device.threads_for(PAIRS, torch.device("cpu")):
+        assert len(device.split_work(PAIRS, 3)) == 3
+        divided = compute(*given)
     tolerance = 1e-5 if parts == 1 else 0  # subspaces that divide evenly have the same bits
     for one, other in zip(whole, divided, strict=True):
         torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)

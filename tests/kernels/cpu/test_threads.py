@@ -16,21 +16,19 @@ PAIRS, DIM = 13, 6
 
 
 @pytest.fixture
-def three_threads(monkeypatch):
+def three_threads(monkeypatch, set_threads):
     """A context in which all work is divided among three threads; outside of it there is one."""
     monkeypatch.setattr(device, "_LARGE", 1)
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
+    set_threads(1)
 
     @contextmanager
     def divide():
-        torch.set_num_threads(3)
+        set_threads(3)
         with device.threads_for(PAIRS, CPU):
             yield
-        torch.set_num_threads(1)
+        set_threads(1)
 
-    yield divide()
-    torch.set_num_threads(before)
+    return divide()
 
 
 def count_tasks(monkeypatch, module):
