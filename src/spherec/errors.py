@@ -114,7 +114,7 @@ def quote(value: object) -> str:
 
 def shorten(thing: object) -> str:
     """Return a value as it appears in a message, cut after 120 characters; strings and errors without quotes."""
-    text = str(thing) if isinstance(thing, str | Exception) else quote(thing)
+    text = escape_controls(str(thing)) if isinstance(thing, str | Exception) else quote(thing)
     return text if len(text) <= 120 else f"{text[:120]}…"
 
 
@@ -138,7 +138,7 @@ def describe_missing_column(name: str, columns: list[str]) -> str:
 
 def check_number(name: str, value: object, low: float, high: float, usual: str = "") -> None:
     """Raise an `ArgumentError` unless the value is a number from `low` to `high`; `usual` is what most people take."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not low <= float(value) <= high:
+    if isinstance(value, bool) or not isinstance(value, Real) or not low <= value <= high:  # type: ignore[operator]
         remedy = f"; {usual} is usual" if usual else ""
         raise ArgumentError(f"{name} must be a number from {low:g} to {high:g}, got {quote(value)}{remedy}")
 

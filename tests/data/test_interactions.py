@@ -135,6 +135,19 @@ def test_what_is_no_frame_with_these_columns_is_refused(frame, named):
         Interactions.from_frame(frame, user="u", item="i")
 
 
+MASKED = np.ma.array([1, 2], mask=[False, True])
+
+
+@pytest.mark.parametrize(
+    ("users", "rules"),
+    [([1, 1], {"values": [-1, 3], "duplicates": "sum", "weigh": True}), (MASKED, {}), ([1, 2], {"values": MASKED})],
+    ids=["a weight below 0 under a sum", "masked ids", "masked values"],
+)
+def test_a_number_that_counts_nothing_is_refused(users, rules):
+    with pytest.raises(DataError):
+        Interactions.from_pairs(users, [5, 5], **rules)
+
+
 def test_a_misspelt_rule_is_an_error():
     with pytest.raises(TypeError, match="cutt"):
         Interactions.from_pairs([1], [2], cutt=Cut())

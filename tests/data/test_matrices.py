@@ -62,10 +62,14 @@ def test_small_integers_in_a_matrix_do_not_overflow():
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_matrix])
 @pytest.mark.parametrize("index", [6, -1, 2**31 - 1])
 def test_an_index_out_of_range_is_refused_before_scipy_follows_it(kind, index):
-    matrix = kind(np.eye(6))
+    matrix, empty = kind(np.eye(6)), kind((6, 6))
     matrix.indices[2] = index
-    with pytest.raises(DataError, match="indices"):
-        Interactions.from_matrix(matrix)
+    empty.indptr[2] = index
+    entries = sp.coo_matrix(np.eye(6))
+    entries.col[2] = index
+    for bad in (matrix, empty, entries, np.ma.array(np.eye(2), mask=np.eye(2))):
+        with pytest.raises(DataError):
+            Interactions.from_matrix(bad)
 
 
 def test_pair_keys_number_pairs_in_their_order():

@@ -12,7 +12,7 @@ from typing import Any, Literal, NoReturn, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import factorize, spell_like
+from spherec.data.ids import factorize, spell_like, unmask
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, check_choice, quote
 
 Duplicates = Literal["last", "sum", "error"]
@@ -181,7 +181,7 @@ def _numbers(column: ArrayLike | None, role: str) -> NDArray[np.float64] | None:
     if column is None:
         return None
     try:
-        numbers = np.asarray(column)
+        numbers = np.asarray(unmask(column))
         if role == "time" and numbers.dtype.kind == "M":
             missing, numbers = np.isnat(numbers), numbers.astype("M8[us]").astype(np.int64) / 1e6
             numbers[missing] = np.nan
@@ -196,6 +196,14 @@ def _numbers(column: ArrayLike | None, role: str) -> NDArray[np.float64] | None:
         where = f"got shape {numbers.shape}" if numbers.ndim != 1 else f"row {is_bad.argmax()} has {numbers[is_bad][0]}"
         raise DataError(f"the {role} column must hold one finite number in each row, {where}; drop such rows first")
     return numbers
+
+
+def check_lowest_weight(lowest: float | None) -> None:
+    """Raise a `DataError` unless pairs can be weighed by values that begin here; their sums may hide one below 0."""
+    if lowest is None:
+        raise DataError("there are no values to weigh pairs by; name their column with value= (--value-column)")
+    if lowest < 0:
+        raise DataError(f"weights are counts or ratings, and not below 0, got {lowest:g}; leave such rows out")
 
 
 def refuse_two_units(first: float, last: float) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from spherec.data.events import level_of_caller
-from spherec.data.ids import factorize, is_missing
+from spherec.data.ids import factorize, is_missing, unmask
 from spherec.data.input_files import describe_damage
 from spherec.errors import DataError, UnreadValuesWarning, describe_missing_column, quote, require_polars
 
@@ -85,9 +85,7 @@ def read_matrix(matrix: Any) -> Any:
             "or use from_frame for a table"
         )
     try:
-        rows: Any = matrix if sp.issparse(matrix) else np.asarray(matrix)
-        if hasattr(rows, "check_format"):  # scipy's loops follow any index
-            rows.check_format(full_check=True)
+        rows: Any = list_entries(matrix) if sp.issparse(matrix) else np.asarray(unmask(matrix))
     except (TypeError, ValueError) as error:  # a sparse tensor of torch, rows of several lengths, wrong indices
         raise DataError(
             f"a matrix must be of scipy or a dense array, got {type(matrix).__name__} ({describe_damage(error)})"
@@ -96,9 +94,17 @@ def read_matrix(matrix: Any) -> Any:
         raise DataError(f"the matrix must be two-dimensional and hold real numbers, got {quote(matrix)}")
     if isinstance(rows, np.ndarray):
         return rows
-    entries = sp.coo_array(rows.astype(np.float32) if rows.dtype == np.float16 else rows)
-    if not np.all(entries.data >= 0):  # false for NaN, too
+    if not np.all(rows.data >= 0):  # false for NaN, too
         raise DataError("a sparse matrix must have entries >= 0 and no NaN; keep what counts: matrix > 0")
-    above = entries.data > 0
-    places = tuple(index[above] for index in entries.coords)
-    return sp.coo_array((entries.data[above].astype(np.float32), places), shape=rows.shape)
+    above = rows.data > 0
+    places = tuple(index[above] for index in rows.coords)
+    return sp.coo_array((rows.data[above].astype(np.float32), places), shape=rows.shape)
+
+
+def list_entries(matrix: Any) -> Any:
+    """Return a sparse matrix as its entries, in their order; a ValueError if its indices lead out of it."""
+    if hasattr(matrix, "indptr"):
+        matrix.check_format(full_check=True)
+        if np.any(matrix.indptr[1:] < matrix.indptr[:-1]):
+            raise ValueError("indptr descends")
+    return sp.coo_array(matrix.astype(np.float32) if matrix.dtype == np.float16 else matrix)

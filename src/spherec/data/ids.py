@@ -127,6 +127,7 @@ def as_id_array(ids: Iterable[Hashable], role: str = "") -> NDArray[Any]:
     what = f"{role} ids".lstrip()
     if not isinstance(ids, Iterable) or getattr(ids, "ndim", 1) != 1:
         raise DataError(f"{what} must be one column, got {quote(ids)}; give one id for each row")
+    ids = unmask(ids)
     if isinstance(ids, np.ndarray) and ids.dtype.kind in "iuf":
         return _whole_numbers(ids, role)
     values = ids.tolist() if isinstance(ids, np.ndarray) and ids.dtype.kind not in "mM" else list(ids)
@@ -207,6 +208,11 @@ def refuse_twins(known: IdMap, strange: Iterable[Hashable], knows: str, has: str
 def describe_id(external: Hashable) -> str:
     """Return an id with its type, for messages: '7' (str)."""
     return f"{quote(external)} ({type(external).__name__})"
+
+
+def unmask(column: Any) -> Any:
+    """Return a masked array as a list with None under the mask, and everything else unchanged."""
+    return column.tolist() if isinstance(column, np.ma.MaskedArray) else column
 
 
 def is_missing(external: Hashable) -> bool:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spherec.data.container import Arrays, checksum, decoding, encode_container, read_container
 from spherec.data.cuts import Cut
-from spherec.data.events import Duplicates, Events, IdColumn, Step
+from spherec.data.events import Duplicates, Events, IdColumn, Step, check_lowest_weight
 from spherec.data.frames import binary_rows, column_of, item_names_in, warn_unread_column
 from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.output_files import atomic_write
@@ -83,8 +83,6 @@ class Interactions:
 
         Items without events stay if the events have `keeps_items`. With `weigh`, values become weights.
         """
-        if weigh and events.values is None:
-            raise ArgumentError("there are no values to weigh pairs by; give values, too")
         user_ids, users = _compact(events.user_ids, events.users)
         item_ids, items = events.item_ids, events.items
         if not events.keeps_items:
@@ -147,6 +145,8 @@ class Interactions:
     def _from_raw(
         cls, events: Events, *, cut: Cut | None = None, duplicates: Duplicates | None = None, weigh: bool = False
     ) -> Self:
+        if weigh:
+            check_lowest_weight(None if events.values is None else float(events.values.min()))
         return cls.from_events((cut or Cut())(events.merge(duplicates)), weigh=weigh)
 
     @classmethod

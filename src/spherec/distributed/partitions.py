@@ -8,7 +8,7 @@ The folder has `partitions.safetensors` (sizes, and the popularity of items), `i
 each partition `pairs-N.safetensors` with the items of its users. All are containers (`spherec.data.container`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -126,10 +126,7 @@ class PartitionedInteractions:
     @property
     def items_per_user(self) -> NDArray[np.int64]:
         """Number of items of each user (U,); read anew at each access, one partition at a time."""
-        counts = np.zeros(self.n_users, np.int64)
-        for number in range(self.n_partitions):
-            counts[self._users(number)] = np.diff(self._read_partition(number).indptr)
-        return counts
+        return self._join_counts({n: np.diff(self._read_partition(n).indptr) for n in range(self.n_partitions)})
 
     def read_share(self, rank: int, n: int) -> Interactions:
         """Read the pairs that process `rank` of n holds; ids are positions."""
@@ -165,10 +162,8 @@ class PartitionedInteractions:
     def _assemble(self, partitions: Iterable[int]) -> PartitionRows:
         """Return the rows of all users (U + 1,), those outside of these partitions empty."""
         parts = {number: self._read_partition(number) for number in partitions}
+        counts = self._join_counts({number: np.diff(rows.indptr) for number, rows in parts.items()})
         with decoding(self.path, _REMEDY):
-            counts = np.zeros(self.n_users, np.int64)
-            for number, rows in parts.items():
-                counts[self._users(number)] = np.diff(rows.indptr)
             indptr = np.concatenate(([0], np.cumsum(counts)))  # (U + 1,)
             if len(parts) == 1:
                 return PartitionRows(indptr, *next(iter(parts.values()))[1:])
@@ -180,6 +175,14 @@ class PartitionedInteractions:
                 for name, column in _columns(rows).items():
                     whole.setdefault(name, np.empty(indptr[-1], column.dtype))[places] = column
             return PartitionRows(indptr, whole["indices"], whole.get("times"), whole.get("weights"))
+
+    def _join_counts(self, counts: Mapping[int, NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return the numbers of all users (U,), of those in some partitions; 0 for others."""
+        with decoding(self.path, _REMEDY):
+            joined = np.zeros(self.n_users, np.int64)
+            for number, own in counts.items():
+                joined[self._users(number)] = own
+            return joined
 
     def _users(self, number: int) -> slice:
         return users_of_partition(number, self.n_partitions, self.n_items)

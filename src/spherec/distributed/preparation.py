@@ -72,7 +72,7 @@ def prepare_partitions(
         users, items = found.read()
         work.begin(found.step, users, items, keeps_items=found.keeps_items, keeps_times=not found.lacks_times)
         values = None if work.lowest > work.highest else (work.lowest, work.highest)
-        with found.merging(has_values=values is not None) as rule:
+        with found.merging(values) as rule:
             work.merge(rule or ("sum" if values is None else "last"))
             work.cut(reading.cut)
         found.warn_of_values(values)

@@ -253,10 +253,13 @@ def _check_dial(mainstream: Mainstream | None, n_queries: int, vectors: Vectors)
     """Return λ of each query (B,), by default that of the vectors; raise an `ArgumentError` unless it is in range."""
     if mainstream is None:
         mainstream = vectors.mainstream
-    dial = mainstream if isinstance(mainstream, np.ndarray) else np.full(n_queries, check_mainstream(mainstream))
-    for extreme in (dial.min(initial=0), dial.max(initial=0)):
+    if not isinstance(mainstream, np.ndarray):
+        return np.full(n_queries, check_mainstream(mainstream), np.float32)
+    if mainstream.dtype.kind not in "iuf" or mainstream.shape not in ((), (n_queries,)):
+        raise ArgumentError(f"mainstream must be a number, or {n_queries:,} of them, got {quote(mainstream)}")
+    for extreme in (mainstream.min(initial=0), mainstream.max(initial=0)):
         check_mainstream(float(extreme))
-    return np.broadcast_to(dial, n_queries).astype(np.float32)
+    return np.broadcast_to(mainstream, n_queries).astype(np.float32)
 
 
 def refuse_idle_dial(mainstream: object, vectors: Vectors) -> None:

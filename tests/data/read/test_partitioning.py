@@ -77,7 +77,7 @@ def test_names_come_by_the_text_of_ids_and_values_that_are_not_read_are_told(fil
         (Reading(duplicates="error"), "events repeat a .user, item. pair"),
         (Reading(cut=Cut(min_per_user=100)), "nothing is left after 'users with >= 100 items'"),
         (Reading(cut=Cut(min_value=1000)), "no value column was named, so events were counted"),
-        (Reading(weigh=True), "has no values to weigh pairs by"),
+        (Reading(weigh=True), "no values to weigh pairs by"),
         (Reading(value="zero", weigh=True), "got 0"),
     ],
     ids=str,

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from spherec.data.events import Duplicates, level_of_caller
+from spherec.data.events import Duplicates, check_lowest_weight, level_of_caller
 from spherec.data.ids import as_id_array, invert
 from spherec.data.read.formats import FORMATS, FilePlan, Reading, describe_files, find_value, reader_of
 from spherec.data.read.recognition import recognise_all
@@ -97,15 +97,18 @@ class Collector:
         return f"{step}, without {left_out}" if left_out else step
 
     @contextmanager
-    def merging(self, *, has_values: bool) -> Iterator[Duplicates | None]:
-        """Yield the rule for repeated pairs, None if nothing says which; errors inside the block name the files."""
+    def merging(self, values: tuple[float, float] | None) -> Iterator[Duplicates | None]:
+        """Yield the rule for repeated pairs, None if nothing says which; errors inside the block name the files.
+
+        `values` are the lowest and highest in the files.
+        """
         asked, path = self._asked, describe_files(self.files)
-        if asked.weigh and not has_values:
-            raise DataError(f"{path} has no values to weigh pairs by; name their column (value, or --value-column)")
         try:
+            if asked.weigh:
+                check_lowest_weight(None if values is None else values[0])
             yield asked.duplicates or FORMATS[self._readings[0].format].duplicates or ("sum" if asked.weigh else None)
         except DataError as error:
-            counted = asked.cut.min_value is not None and not has_values
+            counted = asked.cut.min_value is not None and values is None
             hint = " (no value column was named, so events were counted)" if counted else ""
             raise DataError(f"{path}: {error}{hint}") from None
 

@@ -15,6 +15,7 @@ import numpy as np
 import polars as pl
 import scipy.sparse as sp
 
+from spherec.data.frames import list_entries
 from spherec.data.input_files import reading_file
 from spherec.data.read.formats import Reading, Rows
 from spherec.data.read.streaming import first_lines, read_blocks
@@ -109,8 +110,6 @@ def load_matrix(path: Path) -> Any:
     with reading_file(path, damage=Exception, remedy="save it again with scipy.sparse.save_npz"):
         with path.open("rb") as file:
             matrix = sp.load_npz(file)
-        if hasattr(matrix, "check_format"):  # its arrays are not checked before
-            matrix.check_format(full_check=True)
         if max(matrix.shape) > _LONGEST:
             raise ValueError(f"{matrix.shape} is too large")
-        return sp.coo_array(matrix)
+        return list_entries(matrix)

@@ -10,7 +10,7 @@ import polars as pl
 
 from spherec.data.input_files import refuse_unreadable
 from spherec.data.read.formats import FilePlan, Rows
-from spherec.errors import DataError
+from spherec.errors import DataError, shorten
 
 _ROWS = 1 << 20
 
@@ -48,5 +48,5 @@ def _open(path: Path) -> Iterator[pl.LazyFrame]:
     try:
         yield pl.scan_parquet(path, glob=False)
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-        reason = str(error).partition("\n")[0][:100]
+        reason = shorten(str(error).partition("\n")[0])
         raise DataError(f"cannot read {path} as Parquet ({reason}); check the file") from None

@@ -38,7 +38,7 @@ def read_interactions(path: Paths, reading: Reading) -> Interactions:
     found, events = _collect(files, reading)
     events = events if items is None else events.with_items(items)
     values = None if events.values is None else (float(events.values.min()), float(events.values.max()))
-    with found.merging(has_values=values is not None) as rule:
+    with found.merging(values) as rule:
         events = reading.cut(events.merge(rule))
     found.warn_of_values(values)
     data = Interactions.from_events(events, weigh=bool(reading.weigh))
