@@ -78,8 +78,8 @@ def test_split_that_fails_leaves_no_folder(spherec, ratings, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("stats", "book-crossing", "--user-column", "x"), ["prepared already", "--user-column"]),
-        (("prepare", "book-crossing", "-o", "{here}/x", "--header", "a,b"), ["leave out --header"]),
+        (("stats", "book-crossing", "--user-column", "x"), ["prepared already", "user='x'"]),
+        (("prepare", "book-crossing", "-o", "{here}/x", "--header", "a,b"), ["leave out header="]),
         (("stats", "book-crossing", "--min-value", "5"), ["no values any more"]),
         (("prepare", "{csv}"), ["-o is missing"]),
         (("split", "book-crossing", "-o", "{here}/x", "--by", "ratio", "--folds", "9"), ["does not use --folds"]),

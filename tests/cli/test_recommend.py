@@ -190,7 +190,7 @@ def test_info(command, path):
     assert told["best_epoch"] is None
     shown = command("info").out
     assert told["checksum"] in shown
-    assert "Uniform(negatives=2, shared=False)" in shown
+    assert MODEL.config.to_toml() in shown
 
 
 def test_info_counts_the_bytes_of_shards(command, path, tmp_path):

@@ -33,10 +33,10 @@ def start(folder, processes, *words, restarts=0, machine=(0, 1), port=None, devi
     command += ["--node-rank", str(machine[0]), "--nnodes", str(machine[1])]
     command += ["--master-addr", "127.0.0.1", "--master-port", str(port or find_port())]
     command += ["--max-restarts", str(restarts)]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1"}
     environment |= {"NCCL_HOSTID": str(machine[0]), "NCCL_SOCKET_IFNAME": "lo"}  # to share the only GPU
     return subprocess.Popen(
-        [*command, "-m", "spherec", "train", "--device", device, *OPTIONS, *words],
+        [*command, "-m", "tests.cli.hurried", "train", "--device", device, *OPTIONS, *words],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -78,7 +78,7 @@ def test_a_lost_process_ends_the_run_with_one_sentence_and_a_restart_resumes(fol
     assert said.count("the run is finished") == 1
     assert sorted(path.name for path in folder.iterdir()) == ["data.npz", "whole.spherec"]
 
-    words = ["data.npz", "-o", "m.spherec", "--epochs", "16", "--checkpoint-seconds", "0.1"]
+    words = ["data.npz", "-o", "m.spherec", "--epochs", "16"]
     process = start(folder, 2, *words)
     kill_one(process, folder)
     began = time.monotonic()
@@ -123,7 +123,7 @@ def test_several_machines_train_one_model_and_end_when_one_is_lost(folder, devic
         assert np.array_equal(one, other) if device == "cpu" else np.allclose(one, other, atol=1e-4)
     (folder / "m.spherec").unlink()
 
-    machines = start_both("-o", "m.spherec", "--epochs", "400", "--checkpoint-seconds", "0.1")
+    machines = start_both("-o", "m.spherec", "--epochs", "400")
     kill_one(machines[1], folder)
     began = time.monotonic()
     ended = [end(machine) for machine in machines]

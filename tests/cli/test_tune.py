@@ -39,11 +39,11 @@ def files(folder):
 
 
 def test_the_best_settings_are_a_file_that_train_reads(tune, spherec, prepared, tmp_path):
-    done = tune(*RATE, "--set", "sampler.kind=Uniform", "--trials", 4, "--seed", 3)
+    done = tune(*RATE, "--set", "sampler.kind=Uniform", "--set", "seed=3", "--trials", 4)
     assert done.code == 0, done.err
     assert files(tmp_path) == ["best.db", "best.toml", "data.npz"]
     text = (tmp_path / "best.toml").read_text()
-    said = json.loads(tune(*RATE, "--set", "sampler.kind=Uniform", "--trials", 4, "--seed", 3, "--json").out)
+    said = json.loads(tune(*RATE, "--set", "sampler.kind=Uniform", "--set", "seed=3", "--trials", 4, "--json").out)
     best = said["best"]
     assert text.startswith(f"# spherec tune {prepared} -o")
     for word in (

@@ -143,7 +143,7 @@ def test_a_disk_that_is_full_from_some_call_on(run, folder, whole):
         finish(run, folder, whole, f"full from call {number}, {call}")
 
 
-COMMAND = [sys.executable, "-m", "spherec", "train"]
+COMMAND = [sys.executable, "-m", "tests.cli.hurried", "train"]
 QUICK = ["--device", "cpu", "--epochs", "2", "--dim", "32", "--set", "batch_size=64"]
 
 
@@ -153,7 +153,7 @@ def spherec(folder, *options, limit=None):
 
     return subprocess.run(
         [*COMMAND, str(folder / "data.npz"), "-o", str(folder / MODEL), *QUICK, *options],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1"},
         preexec_fn=small_files if limit else None,
         capture_output=True,
         text=True,
@@ -163,7 +163,7 @@ def spherec(folder, *options, limit=None):
 
 @pytest.mark.slow
 def test_a_model_is_saved_where_only_the_checkpoint_is_too_large(folder):
-    done = spherec(folder, "--checkpoint-seconds", "0", limit=20_000)
+    done = spherec(folder, limit=20_000)
     assert done.returncode == 0, done.stderr
     assert "warning: no checkpoint in epoch 1" in done.stderr
     assert "File too large" in done.stderr

@@ -459,7 +459,7 @@ def settings_file(rng):
 
 
 def read_config(case, folder):
-    Training().change(read_settings(put(folder, "c.toml", case), [], {})).to_toml()
+    Training().change(read_settings(put(folder, "c.toml", case), [])).to_toml()
 
 
 NAMES = (
@@ -484,7 +484,7 @@ def settings(rng):
 
 
 def change_settings(case, folder):
-    Training().change(read_settings(None, [case.decode("utf-8", "surrogatepass")], {})).to_toml()
+    Training().change(read_settings(None, [case.decode("utf-8", "surrogatepass")])).to_toml()
 
 
 def ids(rng):

@@ -16,7 +16,7 @@ from spherec import errors
 from spherec._version import __version__
 from spherec.cli._options import Commands
 from spherec.cli._output import INTERRUPTED, note, print_error
-from spherec.errors import ArgumentError, SpherecError, escape_controls
+from spherec.errors import ArgumentError, SpherecError
 
 _UsageError: Any = typer.BadParameter.__mro__[1]  # typer names only some of its errors
 
@@ -55,35 +55,18 @@ _FILES = {"similar": "recommend", "explain": "recommend", "info": "recommend"}  
 
 
 class LateGroup(TyperGroup):
-    """The commands, each imported when it is called; errors about words of the command line are escaped."""
+    """The commands, each imported when it is called."""
 
     def resolve_command(self, context: Any, words: list[str]) -> Any:
         """Return the name of the command, the command itself in place of its entry in the list, and the words left."""
         name, entry, rest = super().resolve_command(context, words)
-        if name in _SENTENCES:
-            _refuse_several_processes(name)
-            entry = load_command(name)
-        return name, entry, rest
-
-    def make_context(self, *given: Any, **more: Any) -> Any:
-        """Parse the words up to the command."""
-        with _explaining_words():
-            return super().make_context(*given, **more)
-
-    def invoke(self, context: Any) -> Any:
-        """Parse the words of the command, and run it."""
-        with _explaining_words():
-            return super().invoke(context)
-
-
-def _refuse_several_processes(name: str) -> None:
-    """Raise an `ArgumentError` if torchrun has started several processes of a command that is made for one."""
-    n = os.environ.get("WORLD_SIZE", "1") if "TORCHELASTIC_RUN_ID" in os.environ else "1"
-    if n != "1" and name not in _OF_SEVERAL:
-        raise ArgumentError(
-            f"{name} is for one process, and torchrun has started {n}; call it without torchrun, or from a process of "
-            f"torchrun with 'env -u TORCHELASTIC_RUN_ID spherec {name}'"
-        )
+        processes = os.environ.get("WORLD_SIZE", "1") if "TORCHELASTIC_RUN_ID" in os.environ else "1"
+        if name in _SENTENCES and name not in _OF_SEVERAL and processes != "1":
+            raise ArgumentError(
+                f"{name} is for one process, and torchrun has started {processes}; call it without torchrun, or from a "
+                f"process of torchrun with 'env -u TORCHELASTIC_RUN_ID spherec {name}'"
+            )
+        return name, load_command(name) if name in _SENTENCES else entry, rest
 
 
 def load_command(name: str) -> Any:
@@ -97,28 +80,10 @@ def load_command(name: str) -> Any:
     return typer.main.get_command(alone)
 
 
-@contextmanager
-def _explaining_words() -> Iterator[None]:
-    """Escape words in errors about them, and say which command has an option about reading."""
-    try:
-        yield
-    except _UsageError as error:
-        error.message = escape_controls(error.message)
-        unknown = getattr(error, "option_name", None)
-        if unknown is not None:
-            from spherec.cli._source import RAW_OPTIONS  # numpy is slow to import
-
-            if unknown in RAW_OPTIONS:
-                error.message += f"; 'spherec data prepare FILE {unknown} … -o data.npz' has it, then give data.npz"
-                error.possibilities = None
-        raise
-
-
 app = typer.Typer(
     name="spherec",
     cls=LateGroup,
     help="Recommend items from implicit feedback: clicks, plays, purchases, ratings.",
-    no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",
@@ -150,30 +115,36 @@ def main(arguments: list[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")  # where its encoding lacks characters of ids and names
     try:
         with _warnings_as_notes():
-            app(words, obj=words)
+            code = app(words or ["--help"], obj=words, standalone_mode=False)
+    except _UsageError as error:
+        print_error(_explain(error))
+        code = 2
     except (SpherecError, OSError, MemoryError) as error:
         print_error(error)
-        sys.exit(2)
-    except SystemExit as ended:
-        if ended.code == INTERRUPTED:
-            typer.echo("interrupted", err=True)
-        raise
+        code = 2
+    if code == INTERRUPTED:
+        typer.echo("interrupted", err=True)
+    sys.exit(code)
+
+
+def _explain(error: Any) -> ArgumentError:
+    """Return an error about words of the command line with the command that has the option, or its help."""
+    from spherec.cli._source import RAW_OPTIONS  # numpy is slow to import
+
+    option = getattr(error, "option_name", None)
+    if option in RAW_OPTIONS:
+        has_it = f"'spherec data prepare FILE {option} … -o data.npz' has it, then give data.npz"
+        return ArgumentError(f"{error.message}; {has_it}")
+    command = error.ctx.command_path if error.ctx else "spherec"
+    return ArgumentError(f"{error.format_message().rstrip('.')}; see '{command} --help'")
 
 
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
-    """Print spherec's own warnings as notes of one line, without the place in the code."""
+    """Print warnings as notes of one line, without the place in the code; of spherec's own, each time."""
     with warnings.catch_warnings():
-        show = warnings.showwarning
-
-        def print_note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-            if issubclass(category, own):
-                note(f"warning: {message}", everywhere=True)
-            else:
-                show(message, category, *place, **more)
-
-        own = tuple(kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, Warning))
-        for kind in own:
-            warnings.simplefilter("always", kind)
-        warnings.showwarning = print_note
+        for kind in vars(errors).values():
+            if isinstance(kind, type) and issubclass(kind, Warning):
+                warnings.simplefilter("always", kind)
+        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}", everywhere=True)
         yield

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 import typer
 from typer.core import TyperCommand
 
+from spherec.data.output_files import refuse_unwritable
 from spherec.errors import ArgumentError
 
 _Group = TypeVar("_Group", bound=type[Any])
@@ -100,7 +101,8 @@ def _expand_groups(command: Callable[..., None]) -> Callable[..., None]:
     return with_options
 
 
-def refuse_existing(output: Path, force: bool) -> None:
-    """Raise an `ArgumentError` if there is a file already that the command would replace without --force."""
+def refuse_output(output: Path, force: bool) -> None:
+    """Raise an error if the output cannot be written, or is a file already that only --force replaces."""
+    refuse_unwritable(output)
     if not force and output.is_file():
         raise ArgumentError(f"{output} exists already; name another file, or replace it with --force")

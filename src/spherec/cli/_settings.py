@@ -1,7 +1,7 @@
 """Settings of a model on the command line: a preset, a TOML file, --set NAME=VALUE, and options of their own."""
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -27,28 +27,24 @@ class ModelSettings:
 
     def training(self, **options: Any) -> Training:
         """Return the settings, with those of the options last."""
-        return find_preset(self.preset).change(read_settings(self.config, self.settings or [], options))
+        table = read_settings(self.config, self.settings or [])
+        for name, value in options.items():
+            table = table if value is None else overlay(table, nest(name, value))
+        return find_preset(self.preset).change(table)
 
 
-def read_settings(file: Path | None, settings: Sequence[str], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge the settings of a TOML file, of --set NAME=VALUE and of options; later ones win, None is skipped."""
-    table = {} if file is None else _read_toml(file)
+def read_settings(file: Path | None, settings: Sequence[str]) -> dict[str, Any]:
+    """Merge the settings of a TOML file and of --set NAME=VALUE; later ones win."""
+    try:
+        table = {} if file is None else tomllib.loads(read_text_file(file))
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise DataError(f"{file} is not TOML: {error}; correct it") from None
     for setting in settings:
         name, equals, text = setting.partition("=")
         if not equals or not name.strip():
             raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {quote(setting)}")
         table = overlay(table, nest(name.strip(), _parse_value(text.strip())))
-    for name, value in options.items():
-        if value is not None:
-            table = overlay(table, nest(name, value))
     return table
-
-
-def _read_toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(read_text_file(path))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise DataError(f"{path} is not TOML: {error}; correct it") from None
 
 
 def _parse_value(text: str) -> Any:

@@ -7,9 +7,9 @@ import numpy as np
 import typer
 
 from spherec.cli._features import describe_left_out, read_new_features
-from spherec.cli._options import AsJson, Force, option, refuse_existing
+from spherec.cli._options import AsJson, Force, option, refuse_output
 from spherec.cli._output import note, show
-from spherec.data.output_files import lock_output, refuse_unwritable
+from spherec.data.output_files import lock_output
 from spherec.data.read import read_names
 from spherec.errors import ArgumentError, DataError, enumerate_ids
 from spherec.recommender import CML
@@ -30,9 +30,8 @@ def add_items_command(
     - spherec train plays.csv --item-features songs.csv -o music.spherec
     - spherec add-items music.spherec new-songs.csv -o music.spherec --force
     """
-    refuse_unwritable(output)
     with lock_output(output):
-        refuse_existing(output, force)
+        refuse_output(output, force)
         loaded = CML.load(model)
         known = loaded.artifact.features
         if known is None:

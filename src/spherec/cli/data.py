@@ -4,40 +4,38 @@ import json
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from itertools import dropwhile, pairwise
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.table import Table
 
-from spherec.cli._options import AsJson, Commands, Force, group, option, refuse_existing
+from spherec.cli._options import AsJson, Commands, Force, group, option, refuse_output
 from spherec.cli._output import counting_bar, format_cell, grid, note, show
 from spherec.cli._source import RawSource, Source
 from spherec.data import splits
 from spherec.data.cuts import Cut
 from spherec.data.events import Step
 from spherec.data.interactions import Interactions
-from spherec.data.output_files import atomic_folder, refuse_taken, refuse_unwritable
+from spherec.data.output_files import atomic_folder, refuse_taken
 from spherec.data.read import read_events
+from spherec.data.read.formats import list_files
 from spherec.data.splits import Fold
-from spherec.data.statistics import CountSummary, Statistics, histogram, statistics
+from spherec.data.statistics import CountSummary, Statistics, statistics
 from spherec.datasets import PaperDataset, Table1
 from spherec.distributed.partitions import PartitionedInteractions, check_parts, save_partitions
 from spherec.distributed.preparation import prepare_partitions
 from spherec.errors import ArgumentError, DuplicatePairsWarning
 
-_BAR = 40  # characters of the longest bar
-_SPLITS = {  # the options that each way to split takes
-    "k-fold": ("folds",),
-    "ratio": ("test_share",),
-    "leave-one-out": (),
-    "leave-last-out": (),
-    "time": ("test_share", "at"),
-    "cold-items": ("test_share", "cold_share"),
-    "given": ("test",),
+_SPLITS: dict[str, dict[str, Any]] = {  # the options that each way to split takes, with their defaults
+    "k-fold": {"folds": 4},
+    "ratio": {"test_share": 0.2},
+    "leave-one-out": {},
+    "leave-last-out": {},
+    "time": {"test_share": 0.2, "at": None},
+    "cold-items": {"test_share": 0.2, "cold_share": 0.2},
+    "given": {"test": None},
 }
 
 
@@ -75,8 +73,7 @@ def prepare_command(
         if partitions is not None:
             data = _partition(source, output, partitions)
         else:
-            refuse_unwritable(output)
-            refuse_existing(output, force)
+            refuse_output(output, force)
             data = source.load()
             data.save(output, compress=compress)
     _describe(source, data, output=str(output), as_json=as_json)
@@ -86,15 +83,13 @@ def _partition(source: RawSource, output: Path, partitions: int) -> PartitionedI
     """Read, merge and cut, and write a partitioned data set; raw files need not fit into memory together."""
     check_parts("partitions", partitions)
     refuse_taken(output)
-    if source.is_prepared:
+    if source.kind is not None:
         save_partitions(source.load(), output, partitions)
         return PartitionedInteractions.open(output)
-    names, remarks = source.read_names(), list[str]()  # names first: they fail sooner
+    names = source.read_names()  # first: it fails sooner
     with counting_bar(f"reading {Path(source.data[0]).name}", "bytes") as progress:
-        reading = replace(source.reading(), progress=progress, report=remarks.append)
-        made = prepare_partitions(source.files, reading, output, partitions, names=names)
-    for remark in remarks:
-        note(remark)
+        reading = replace(source.reading(), progress=progress, report=note)
+        made = prepare_partitions(list_files(source.data), reading, output, partitions, names=names)
     source.report_names(made.n_named_items, made.n_items)
     return PartitionedInteractions.open(output)
 
@@ -104,13 +99,7 @@ def stats_command(source: Source, as_json: AsJson = False) -> None:
 
     Example: spherec data stats ratings.csv
     """
-    data = source.load()
-    _describe(source, data, output=None, as_json=as_json)
-    if not as_json and len(data):
-        show(
-            _histogram_table(data.items_per_user, "users", "items"),
-            _histogram_table(data.users_per_item, "items", "users"),
-        )
+    _describe(source, source.load(), output=None, as_json=as_json)
 
 
 @group
@@ -131,32 +120,32 @@ class SplitOptions:
     test: list[str] | None = option("File to test on, read like DATA. May be repeated.", "DATA")
     seed: int = option("Random seed.", "N", default=0)
 
-    def check(self) -> None:
-        """Raise an `ArgumentError` for options that this kind of split would ignore."""
-        options = {name for names in _SPLITS.values() for name in names} - {*_SPLITS[self.by]}
-        if unused := [f"--{name.replace('_', '-')}" for name in sorted(options) if getattr(self, name)]:
-            raise ArgumentError(f"--by {self.by} does not use {', '.join(unused)}; leave it out")
-        if self.by == "given" and not self.test:
-            raise ArgumentError("--by given needs --test, the file to test on")
-
     def split(self, source: Source) -> dict[str, Fold]:
-        """Return the parts of the data by their folders."""
+        """Return the parts of the data by their folders; options that this way to split would ignore are refused."""
+        names = sorted({name for defaults in _SPLITS.values() for name in defaults})
+        given = {name: value for name in names if (value := getattr(self, name)) not in (None, [])}
+        if unused := [f"--{name.replace('_', '-')}" for name in given if name not in _SPLITS[self.by]]:
+            raise ArgumentError(f"--by {self.by} does not use {', '.join(unused)}; leave it out")
+        own, seed = _SPLITS[self.by] | given, self.seed
         if self.by == "given":
-            return {".": splits.given(*source.load_parts(self.test or ()))}
-        data, seed = source.load(), self.seed
-        share = 0.2 if self.test_share is None else self.test_share
+            if own["test"] is None:
+                raise ArgumentError("--by given needs --test, the file to test on")
+            return {".": splits.given(*source.load_parts(own["test"]))}
+        data = source.load()
         match self.by:
             case "k-fold":
-                folds = splits.k_fold(data, 4 if self.folds is None else self.folds, seed=seed)
-                return {f"fold-{index}": fold for index, fold in enumerate(folds)}
+                return {
+                    f"fold-{index}": fold for index, fold in enumerate(splits.k_fold(data, own["folds"], seed=seed))
+                }
             case "ratio":
-                return {".": splits.ratio(data, share, seed=seed)}
+                fold = splits.ratio(data, own["test_share"], seed=seed)
             case "time":
-                return {".": splits.by_time(data, test=share) if self.at is None else splits.by_time(data, at=self.at)}
+                fold = splits.by_time(data, at=own["at"], test=own["test_share"] if own["at"] is None else None)
             case "cold-items":
-                cold = 0.2 if self.cold_share is None else self.cold_share
-                return {".": splits.cold_items(data, cold, test=share, seed=seed)}
-        return {".": splits.leave_one_out(data, by="random" if self.by == "leave-one-out" else "time", seed=seed)}
+                fold = splits.cold_items(data, own["cold_share"], test=own["test_share"], seed=seed)
+            case _:
+                fold = splits.leave_one_out(data, by="random" if self.by == "leave-one-out" else "time", seed=seed)
+        return {".": fold}
 
 
 def split_command(
@@ -169,7 +158,6 @@ def split_command(
 
     Example: spherec data split movies.npz --by ratio --test-share 0.2 -o split
     """
-    how.check()
     refuse_taken(output)
     parts: dict[str, Interactions] = {}
     for name, fold in how.split(source).items():
@@ -211,9 +199,9 @@ def _describe(
 
 def _show_first_events(source: RawSource, rows: int, *, as_json: bool) -> None:
     """Show the first events of a file, before repeated pairs are merged and anything is cut."""
-    data = source.load() if source.is_prepared else None
+    data = None if source.kind is None else source.load()
     reading = replace(source.reading(), limit=rows, report=note)
-    events = read_events(source.files, reading) if data is None else data.events()
+    events = read_events(source.data, reading) if data is None else data.events()
     users, items = events.users[:rows], events.items[:rows]
     columns: dict[str, list[Any]] = {"user": events.user_ids[users].tolist(), "item": events.item_ids[items].tolist()}
     for name, numbers in (("value", events.values), ("time", events.times)):
@@ -249,19 +237,6 @@ def statistics_table(statistics: Statistics, preset: PaperDataset | None) -> Tab
     table.add_row("items per user", _spread(statistics.items_per_user))
     table.add_row("users per item", _spread(statistics.users_per_item))
     table.add_row("pairs on the top 1 % of items", f"{statistics.top_percent_share:.1f} %")
-    return table
-
-
-def _histogram_table(counts: NDArray[np.int64], of: str, having: str) -> Table:
-    """Draw a skewed count: a bar for each doubling."""
-    bins = list(dropwhile(lambda counted: counted[2] == 0, histogram(counts)))
-    most = max(many for _, _, many in bins)
-    table = Table(having, of, "", title=f"How many {of} have how many {having}", title_justify="left", box=None)
-    for low, high, many in bins:
-        bar = "█" * round(_BAR * many / most) or ("▏" if many else "")
-        table.add_row(f"{low:,}" if low == high else f"{low:,}–{high:,}", f"{many:,}", bar)
-    for column in table.columns[:2]:
-        column.justify = "right"
     return table
 
 

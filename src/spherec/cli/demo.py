@@ -1,16 +1,14 @@
 """`spherec demo`: the paper's model on the embedded data, in a few lines of the public API."""
 
 import shlex
-from collections.abc import Iterable
 from pathlib import Path
 
 from rich.table import Table
 
 import spherec
-from spherec.cli._options import Force, option, refuse_existing
-from spherec.cli._output import grid, note, show
+from spherec.cli._options import Force, option, refuse_output
+from spherec.cli._output import grid, note, print_results, show
 from spherec.cli.data import statistics_table
-from spherec.data.output_files import refuse_unwritable
 from spherec.evaluation import Scores
 from spherec.lab.reproduction import PAPER_METRICS, paper_rows
 from spherec.lab.tables import MeanStd, heading
@@ -28,8 +26,7 @@ def demo_command(
     force: Force = False,
 ) -> None:
     """This takes a few minutes on two cores, and keeps the model, to look at it with 'spherec serve'."""
-    refuse_unwritable(output)
-    refuse_existing(output, force)
+    refuse_output(output, force)
     data = spherec.datasets.book_crossing()
     show(statistics_table(spherec.statistics(data), spherec.datasets.BOOK_CROSSING))
     fold = spherec.splits.k_fold(data, 4, seed=0)[0]
@@ -39,13 +36,10 @@ def demo_command(
     if model.artifact.ended == "interrupted":
         note(f"interrupted after {len(model.history.epochs)} epochs; what follows is the model as it is")
     show(_compared_with_paper(spherec.evaluate(model, fold.train, fold.test)))
-    user = int(data.user_ids.index_of([_READER])[0])
-    own = fold.train.items_of(user)
-    offered = data.item_ids.index_of([book.item for book in model.recommend(_READER, k=_SHOWN)])
-    show(
-        _books(fold.train, own[:_SHOWN], f"Reader {_READER} likes {len(own)} books, among them"),
-        _books(fold.train, offered, "and may like"),
-    )
+    own, names = fold.train.items_of(int(data.user_ids.index_of([_READER])[0])), data.item_names or ()
+    books = [[names[item] or "(title unknown)", str(data.item_ids[item])] for item in own[:_SHOWN]]
+    show(grid(("book", "ISBN"), books, left=2, title=f"Reader {_READER} likes {len(own)} books, among them"))
+    print_results(model.recommend(_READER, k=_SHOWN), "table", False, ["user"], lambda _: "and may like")
     model.save(output)
     note(f"look at this model on a page: spherec serve {shlex.quote(str(output))}")
     note("or train your own: spherec train YOUR-EVENTS.csv --user-column USER --item-column ITEM -o model.spherec")
@@ -65,10 +59,3 @@ def _compared_with_paper(scores: Scores) -> Table:
         caption="MMR is the median popularity of what is recommended: less is less biased",
         caption_justify="left",
     )
-
-
-def _books(data: spherec.Interactions, items: Iterable[int], title: str) -> Table:
-    """List books with their titles and numbers of readers."""
-    names, readers = data.item_names or (), data.users_per_item
-    books = [(names[item] or "(title unknown)", data.item_ids[item], readers[item]) for item in map(int, items)]
-    return grid(("book", "ISBN", "readers"), [list(map(str, book)) for book in books], left=2, title=title)

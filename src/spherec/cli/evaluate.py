@@ -11,14 +11,13 @@ import typer
 from spherec.artifact import Artifact
 from spherec.cli._options import AsJson, Device, Dial, option
 from spherec.cli._output import grid, note, show
-from spherec.cli._source import TableOptions
+from spherec.cli._source import Source, TableOptions
 from spherec.data import splits
 from spherec.data.container import kind_of
 from spherec.data.input_files import refuse_unreadable
-from spherec.data.interactions import Interactions
 from spherec.data.read import read_events
 from spherec.data.read.formats import Reading
-from spherec.device import DeviceName, resolve
+from spherec.device import resolve
 from spherec.errors import DataError
 from spherec.evaluation import METRICS, GivenLists, Scores, evaluate, evaluate_cold
 from spherec.evaluation.metrics import format_metric, label_at
@@ -48,9 +47,15 @@ def evaluate_command(
     - torchrun --nproc-per-node 4 -m spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     """
     crew = join(device)
-    fold = splits.given(*options.of(train).load_parts(test))
-    lists = Reading(user=options.user_column, item=options.item_column, value=rank_column)
-    lister = _load_model(model, fold.train, lists, device)
+    fold = splits.given(*Source(data=train, **vars(options)).load_parts(test))
+    refuse_unreadable(model)
+    lister: TrainedModel | GivenLists
+    if kind_of(model) is not None:
+        content = Artifact.load(model)
+        lister = TrainedModel(ModelState(replace(content, vectors=content.vectors.to(resolve(device)))))
+    else:
+        lists = Reading(user=options.user_column, item=options.item_column, value=rank_column)
+        lister = GivenLists.from_events(read_events(model, lists), fold.train)
     cold = np.flatnonzero(fold.train.users_per_item == 0)
     if not cold_items:
         parts = {"value": evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream, crew=crew)}
@@ -60,7 +65,7 @@ def evaluate_command(
         apart = splits.ColdFold(fold.train, fold.test, cold)
         parts = vars(evaluate_cold(lister, apart, k=k, mainstream=mainstream, crew=crew))
     if crew.is_first and as_json:
-        described = {name: _describe(scores, is_part=cold_items) for name, scores in parts.items()}
+        described = {name: _describe(scores) for name, scores in parts.items()}
         typer.echo(json.dumps({"k": k, **(described if cold_items else described["value"])}))
     elif crew.is_first:
         _show(model.name, parts, k)
@@ -68,19 +73,9 @@ def evaluate_command(
             note(f"cold: only the {len(cold):,} cold items are ranked; warm: only the others; all: every item")
 
 
-def _load_model(path: Path, train: Interactions, lists: Reading, device: DeviceName) -> TrainedModel | GivenLists:
-    """Load the model, to rank on this device, or the lists in a table."""
-    refuse_unreadable(path)
-    if kind_of(path) is not None:
-        content = Artifact.load(path)
-        return TrainedModel(ModelState(replace(content, vectors=content.vectors.to(resolve(device)))))
-    return GivenLists.from_events(read_events(path, lists), train)
-
-
-def _describe(scores: Scores, *, is_part: bool) -> dict[str, float | int | None]:
+def _describe(scores: Scores) -> dict[str, float | int | None]:
     known = {name: None if np.isnan(value) else value for name, value in scores.summary().items()}  # JSON has no NaN
-    counts = {"users": len(scores.per_user.users)}
-    return {**known, **counts, **({} if is_part else {"users_without_test_items": scores.users_without})}
+    return {**known, "users": len(scores.per_user.users), "users_without_test_items": scores.users_without}
 
 
 def _show(name: str, parts: Mapping[str, Scores], k: int) -> None:

@@ -1,6 +1,7 @@
 """`spherec export`: write a model's vectors for other programs."""
 
 import json
+import re
 import shlex
 from pathlib import Path
 from typing import Any, Literal
@@ -8,9 +9,8 @@ from typing import Any, Literal
 import typer
 
 from spherec.artifact import Artifact
-from spherec.cli._options import AsJson, Force, ModelPath, option, refuse_existing
+from spherec.cli._options import AsJson, Force, ModelPath, option, refuse_output
 from spherec.cli._output import counting_bar, note, show
-from spherec.data.output_files import refuse_unwritable
 from spherec.errors import ArgumentError, quote
 from spherec.export import EXPORT_FORMATS, ExportFormat, find_format, write
 from spherec.geometry import widened_dim
@@ -28,7 +28,7 @@ def export_command(
     model: ModelPath,
     output: Path = option("File to write, e.g. books.parquet.", "FILE", "--output", "-o", default=...),
     format: str | None = option(f"One of {_FORMATS}. Default: by the ending of the file.", "NAME"),
-    part: str | None = option(_PART, "J/M"),
+    part: str = option(_PART, "J/M", default="0/1", show_default=False),
     what: _What = option("Vectors to write.", default="items"),
     names: bool = option("Include the names of items.", None, "--with-names/--without-names", default=True),
     force: Force = False,
@@ -41,11 +41,12 @@ def export_command(
     - spherec export books.spherec --part 0/4 -o books.0-of-4.usearch
     """
     chosen = find_format(output, format)
-    refuse_unwritable(output)
     ids = output.with_suffix(chosen.ids_suffix) if chosen.ids_suffix else None  # of an index
     for file in filter(None, (output, ids)):
-        refuse_existing(file, force)
-    portion = _parse_part(part)
+        refuse_output(file, force)
+    if not (numbers := re.fullmatch(r"(\d+)/(\d+)", part, re.ASCII)) or int(numbers[1]) >= int(numbers[2]):
+        raise ArgumentError(f"--part must be J/M with J from 0 to M - 1, such as 0/4, got {quote(part)}")
+    portion = int(numbers[1]), int(numbers[2])
     loaded = Artifact.load(model, users=portion, items=portion)
     with counting_bar(f"writing {output.name}", "rows") as progress:
         write(output, loaded.vectors, loaded.data, format=chosen, what=what, names=names, progress=progress)
@@ -62,7 +63,7 @@ def export_command(
     if ids is not None:
         note(f"its keys are positions; {ids} has their ids")
         if what == "items":
-            others = "" if part is None else ", repeated for the indexes of all parts in their order"
+            others = "" if portion[1] == 1 else ", repeated for the indexes of all parts in their order"
             note(f"spherec recommend and similar answer through it with --index {shlex.quote(str(output))}{others}")
 
 
@@ -78,13 +79,3 @@ def _describe(model: Artifact, output: Path, format: ExportFormat, what: _What) 
         "constraint": vectors.constraint,
         **({} if is_plain or vectors.reach is None else {"dial_column": vectors.dim}),
     }
-
-
-def _parse_part(text: str | None) -> tuple[int, int]:
-    """Return the portion that --part names; the whole by default."""
-    if text is None:
-        return (0, 1)
-    j, _, m = text.partition("/")
-    if not (j.isdecimal() and m.isdecimal() and int(j) < int(m)):
-        raise ArgumentError(f"--part must be J/M with J from 0 to M - 1, such as 0/4, got {quote(text)}")
-    return int(j), int(m)

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
 from spherec.artifact import Artifact
-from spherec.cli._options import AsJson, Dial, Force, ModelPath, group, option, refuse_existing
-from spherec.cli._output import Format, counting_bar, format_cell, note, print_results, show
+from spherec.cli._options import AsJson, Dial, Force, ModelPath, group, option, refuse_output
+from spherec.cli._output import Format, counting_bar, format_cell, grid, note, print_results, show
 from spherec.data.ids import IdMap, Unknown, spell_like
 from spherec.data.input_files import read_text_file
-from spherec.data.output_files import refuse_unwritable
 from spherec.data.read.formats import list_files
 from spherec.errors import ArgumentError
 from spherec.evaluation.validation import VALIDATION_METRIC
@@ -95,8 +93,7 @@ def recommend_command(
     """
     filters.check(users or [], output)
     if output is not None:
-        refuse_unwritable(output)
-        refuse_existing(output, force)
+        refuse_output(output, force)
     loaded = _load(model, index)
     data, options = loaded.data, filters.options(loaded.data.item_ids)
     if filters.items is not None:
@@ -129,9 +126,9 @@ def similar_command(
     if users:
         near_users = loaded.similar_users(_parse_ids("user", ids, loaded.data.user_ids), k)
         print_results(near_users, format, as_json, ["user"], lambda record: f"Users similar to {record.user}")
-    else:
-        near = loaded.similar_items(_parse_ids("item", ids, loaded.data.item_ids), k)
-        print_results(near, format, as_json, ["item"], lambda one: f"Items similar to {_title(loaded, one.item)}")
+        return
+    near = loaded.similar_items(_parse_ids("item", ids, loaded.data.item_ids), k)
+    print_results(near, format, as_json, ["item"], lambda one: f"Items similar to {_title(loaded, one.item)}")
 
 
 def explain_command(
@@ -172,17 +169,20 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
         "best epoch": best and best.epoch,
         f"validation {VALIDATION_METRIC}": best and best.metric,
     }
-    config = made.config.to_dict()
     if as_json:
-        typer.echo(json.dumps({name.replace(" ", "_"): fact for name, fact in facts.items()} | {"config": config}))
+        named = {name.replace(" ", "_"): fact for name, fact in facts.items()}
+        typer.echo(json.dumps(named | {"config": made.config.to_dict()}))
         return
-    table = Table("", "", show_header=False, title=model.name, title_justify="left")
-    for name, fact in facts.items():
-        table.add_row(name, "none" if fact is None else _format_fact(fact))
-    table.add_section()
-    for name, value in config.items():
-        table.add_row(name, "automatic" if value is None else _format_fact(value))
-    show(table)
+    show(
+        grid(
+            ("", ""),
+            ((name, _format_fact(fact)) for name, fact in facts.items()),
+            left=2,
+            title=model.name,
+            show_header=False,
+        )
+    )
+    show("Settings, as 'spherec train --config' reads them:\n", made.config.to_toml())
 
 
 def _load(model: Path, index: list[str] | None) -> CML:
@@ -214,13 +214,8 @@ def _title(model: CML, item: Hashable) -> str:
 
 
 def _format_fact(fact: Any) -> str:
-    match fact:
-        case bool():
-            return "yes" if fact else "no"
-        case {"kind": kind, **settings}:  # a part of the config, as a call in Python
-            return f"{kind}({', '.join(f'{name}={value!r}' for name, value in settings.items())})"
-        case dict():
-            return ", ".join(f"{name} ({size:,})" for name, size in fact.items())
-        case int():
-            return f"{fact:,}"
-    return format_cell(fact)
+    if fact is None or isinstance(fact, bool):
+        return {None: "none", True: "yes", False: "no"}[fact]
+    if isinstance(fact, dict):
+        return ", ".join(f"{name} ({size:,})" for name, size in fact.items())
+    return f"{fact:,}" if isinstance(fact, int) else format_cell(fact)

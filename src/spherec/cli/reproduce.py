@@ -68,7 +68,10 @@ def reproduce_command(
         note(f"{old} of {len(done)} runs were recorded before in {output}; choose another --output to run them again")
     # What is written holds all that is recorded, not only the rows and folds that were asked for this time.
     results = Reproduction(whole, interactions, records).results()
-    results += _read_tuned_rows(interactions, output / "records.jsonl") if is_variants else []
+    if is_variants:  # next to the two-stage rows of the paper's table that are recorded in the same folder
+        paper = Reproduction(Experiment.embedded("book-crossing"), interactions, output / "records.jsonl").results()
+        tuned = [result for result in paper if result.model.startswith("two-stage-")]
+        results += [replace(result, model=result.model.replace("two-stage", "tuned")) for result in tuned]
     table = summarize(results, PAPER_METRICS)
     for ending, content in {"csv": paper_csv(of_paper, table), "md": _describe(of_paper, results)}.items():
         with atomic_write(output / f"{'two-stage' if is_variants else 'table'}.{ending}") as file:
@@ -90,13 +93,6 @@ def _reproduce_family(runs: RunsOptions, folder: Path, models: str | None, outpu
     with atomic_write(output / "cml-family.md") as file:
         file.write(("\n\n".join(page) + "\n").encode())
     note(f"{output} holds cml-family.md and the records")
-
-
-def _read_tuned_rows(interactions: Interactions, records: Path) -> list[Result]:
-    """Return the two-stage rows of the paper's table that are recorded in the same folder."""
-    results = Reproduction(Experiment.embedded("book-crossing"), interactions, records).results()
-    tuned = [result for result in results if result.model.startswith("two-stage-")]
-    return [replace(result, model=result.model.replace("two-stage", "tuned")) for result in tuned]
 
 
 def _describe(dataset: PaperCut, results: Sequence[Result]) -> str:

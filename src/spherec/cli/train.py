@@ -1,25 +1,25 @@
 """`spherec train`: learn a model from interactions."""
 
 import json
-import os
 import shlex
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import typer
 
 from spherec.cli._features import FeatureOptions
-from spherec.cli._options import AsJson, Device, Force, group, option, refuse_existing
+from spherec.cli._options import AsJson, Device, Force, group, option, refuse_output
 from spherec.cli._output import grid, note, print_error, show
 from spherec.cli._settings import ModelSettings, model_option
 from spherec.cli._source import Source
 from spherec.data.interactions import Interactions
 from spherec.distributed.group import is_restarted, is_started_by_torchrun
 from spherec.distributed.partitions import PartitionedInteractions
-from spherec.errors import ArgumentError, LostProcessError, NotEnoughMemoryError, SpherecError, TrainingError
+from spherec.errors import ArgumentError, DataError, LostProcessError, NotEnoughMemoryError, SpherecError, TrainingError
 from spherec.evaluation.validation import VALIDATION_METRIC
 from spherec.recommender import CML
 from spherec.training import Crew, RunFiles, join
@@ -35,7 +35,6 @@ class TrainSettings(ModelSettings):
 
     dim: int | None = model_option("Dimensions of the space.", "N")
     epochs: int | None = model_option("Most passes over the pairs.", "N")
-    seed: int | None = model_option("Random seed.", "N")
 
 
 @group
@@ -45,11 +44,9 @@ class RunOptions:
     output: Path = option("Model file to write.", "FILE", "--output", "-o", default=...)
     force: Force = False
     validation: float | None = _run_option(
-        "Share of each user's items to hold out, to find the best epoch. Default: 0.05, or 0 with a schedule.",
-        "SHARE",
+        "Share of each user's items to hold out. Default: 0.05, or 0 with a schedule.", "SHARE"
     )
     resume: bool = _run_option("Continue an interrupted run.", None, "--resume", default=False)
-    checkpoint_seconds: float = _run_option("Seconds between two checkpoints.", "N", default=300.0)
     shards: bool = _run_option("Write a file for each process.", None, "--shards", default=False)
 
     @property
@@ -61,13 +58,7 @@ class RunOptions:
     def open(self, crew: Crew) -> Iterator[RunFiles]:
         """Lock the files of the run, which must be there exactly if it is to be resumed, within this block."""
         checkpoint, resume = self.checkpoint, self.checkpoint.exists() if is_restarted() else self.resume
-        files = RunFiles(
-            self.output,
-            checkpoint,
-            checkpoint_seconds=self.checkpoint_seconds,
-            resume=resume,
-            in_shards=self.shards,
-        )
+        files = RunFiles(self.output, checkpoint, resume=resume, in_shards=self.shards)
         with files.open(crew):
             if resume and not checkpoint.exists():
                 raise ArgumentError(f"--resume needs {checkpoint}, which does not exist; leave it out to start anew")
@@ -75,7 +66,7 @@ class RunOptions:
                 raise ArgumentError(
                     f"{checkpoint} is there from an interrupted run; continue it with --resume, or remove it"
                 )
-            refuse_existing(self.output, self.force or resume)  # an interrupted run has left its best model
+            refuse_output(self.output, self.force or resume)  # an interrupted run has left its best model
             yield files
 
 
@@ -85,9 +76,7 @@ def train_command(
     model: TrainSettings,
     features: FeatureOptions,
     source: Source,
-    weigh: bool | None = option(
-        "Weigh pairs by ratings or counts: ln(1 + value).", None, "--weigh/--no-weigh", default=None
-    ),
+    weigh: bool | None = option("Weigh pairs by ln(1 + rating or count).", None, "--weigh/--no-weigh", default=None),
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -95,16 +84,15 @@ def train_command(
 
     - spherec train book-crossing -o books.spherec
     - spherec train plays.csv --user-column listener --item-column record -o music.spherec
-    - spherec train plays.csv --item-features records.csv --preset accurate -o music.spherec
     - torchrun --nproc-per-node 4 -m spherec train events.parts -o model.spherec
     """
-    training = model.training(dim=model.dim, epochs=model.epochs, seed=model.seed)
+    training = model.training(dim=model.dim, epochs=model.epochs)
     crew = join(device)
     with run.open(crew) as files:
         made = CML.from_config(training, device=device)
         data: Interactions | PartitionedInteractions
-        if source.is_partitioned and not features.item_features:
-            data, known = source.open_partitions(weigh=weigh), None
+        if source.kind == "spherec-partitions" and not features.item_features:
+            data, known = _open_partitions(source, weigh), None
         else:
             data = source.load(weigh=weigh)
             known = features.read(data.item_ids)
@@ -135,17 +123,24 @@ def train_command(
         note(f"try it: {shlex.join(command)}")
 
 
+def _open_partitions(source: Source, weigh: bool | None) -> PartitionedInteractions:
+    """Open a partitioned data set, of which each process reads what it holds."""
+    source.refuse_options()
+    if source.min_value is not None:
+        raise ArgumentError(f"{source.data[0]} is prepared already; prepare it again with --min-value")
+    data = PartitionedInteractions.open(source.data[0])
+    if weigh and not data.is_weighed:
+        raise DataError(f"{source.data[0]} was prepared without weights; prepare it again with --weigh")
+    return replace(data, is_weighed=False) if weigh is False else data
+
+
 def _explain_resuming(checkpoint: Path, words: list[str]) -> str:
     """Return how an interrupted run is continued."""
     if not checkpoint.exists():
         return "there is no checkpoint, so the run cannot be continued"
-    begin = ["spherec"]
+    again = shlex.join(["spherec", *(word for word in words if word != "--resume"), "--resume"])
     if is_started_by_torchrun():
-        if os.environ["LOCAL_WORLD_SIZE"] != os.environ["WORLD_SIZE"]:
-            again = "the same torchrun commands on all machines, and --resume"
-            return f"{checkpoint} holds the run; continue it with {again}"
-        begin = ["torchrun", "--nproc-per-node", os.environ["WORLD_SIZE"], "-m", "spherec"]
-    again = shlex.join([*begin, *(word for word in words if word != "--resume"), "--resume"])
+        again = "the same torchrun command on each machine, and --resume"
     return f"{checkpoint} holds the run; continue it with: {again}"
 
 
@@ -154,13 +149,8 @@ def _report(model: CML, output: Path, *, as_json: bool) -> None:
     history, ended = model.history, model.artifact.ended
     best = history.best
     if as_json:
-        summary = {
-            "output": str(output),
-            "ended": ended,
-            "best_epoch": best and best.epoch,
-            "metric": VALIDATION_METRIC,
-        }
-        typer.echo(json.dumps({**summary, "history": history.as_records()}))
+        summary = {"output": str(output), "ended": ended, "metric": VALIDATION_METRIC}
+        typer.echo(json.dumps({**summary, "best_epoch": best and best.epoch, "history": history.as_records()}))
         return
     rows = []
     for record in [one for one in history.epochs if one.metric is not None] or history.epochs[-10:]:

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import typer
 
 from spherec.cli._options import AsJson, Device, group, option
 from spherec.cli._output import INTERRUPTED, counting_bar, note, show
-from spherec.cli._settings import ModelSettings, model_option
+from spherec.cli._settings import ModelSettings
 from spherec.cli._source import Source
 from spherec.data.output_files import atomic_write, refuse_unwritable
 from spherec.device import resolve
@@ -20,11 +20,11 @@ from spherec.errors import ArgumentError, TrainingError, escape_controls
 from spherec.lab import SearchSpace, Trial, best_trial
 from spherec.lab.records import environment_of
 from spherec.lab.search_space import format_value
-from spherec.training import EpochRecord, History
+from spherec.training import EpochRecord, History, Training
 from spherec.training.config import find_idle_settings
 
 if TYPE_CHECKING:  # needs an extra, the help does not
-    from spherec.lab.tuning import Goal, TuneResult, TuneWatcher
+    from spherec.lab.tuning import Goal, TuneOptions, TuneResult, TuneWatcher
 
 _search = partial(option, panel="Search")
 _goal = partial(option, panel="Goal")
@@ -44,8 +44,8 @@ class SearchOptions:
     trials: int = _search("Trials in the whole study.", "N", default=50)
     minutes: float | None = _search("Minutes after which no new trial begins.", "N")
     storage: str | None = _search(
-        "File of the study, or postgresql://… for several machines; with a password, better in SPHEREC_STORAGE. "
-        "Default: a file next to the output.",
+        "File, by default next to the output, or postgresql://… for several machines; with a password, better in "
+        "SPHEREC_STORAGE.",
         "PLACE",
         envvar="SPHEREC_STORAGE",
         show_envvar=False,
@@ -57,7 +57,7 @@ class SearchOptions:
 class GoalOptions:
     """Options about what is best."""
 
-    metric: str = _goal("Metric on the held-out items: ndcg, map, recall, mrr, …", "NAME", default="ndcg")
+    metric: str = _goal("Metric: ndcg, map, recall, mrr, …", "NAME", default="ndcg")
     k: int = _goal("Length of the lists.", "N", "-k", default=50)
     mmr_at_most: float | None = _goal("Largest popularity of lists; settings above win only if all are.", "MMR")
     validation: float = _goal("Share of each user's items to hold out.", "SHARE", default=0.1)
@@ -70,12 +70,10 @@ def tune_command(
     aim: GoalOptions,
     model: ModelSettings,
     output: Path = option("TOML file to write, e.g. best.toml.", "FILE", "--output", "-o", default=...),
-    seed: int | None = model_option("Random seed of everything.", "N"),
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Keep test data out of DATA. The study is saved: after Ctrl-C, the same command continues it. Needs optuna: pip
-    install 'spherec[tune]'. Examples:
+    """Keep test data out of DATA. After Ctrl-C, the same command continues. Needs 'spherec[tune]'. Examples:
 
     - spherec tune book-crossing -o best.toml --search sampler.beta=0.1..1.0 --trials 30
     - spherec train book-crossing --config best.toml -o books.spherec
@@ -86,7 +84,7 @@ def tune_command(
     if output.is_file() and not output.read_bytes().startswith(_FIRST_WORDS.encode()):
         raise ArgumentError(f"{output} exists already, and spherec tune has not written it; name another file")
     storage = search.storage or str(output.with_suffix(".db"))
-    base, goal = model.training(seed=seed), Goal(**vars(aim))
+    base, goal = model.training(), Goal(**vars(aim))
     space = SearchSpace.build(base, search.searches or None)
     data = source.load()
     domains = ", ".join(f"{name}={domain}" for name, domain in space.domains.items())
@@ -94,22 +92,14 @@ def tune_command(
     note(f"{goal.name} on {goal.validation:g} of each user's items; the study is in {show_place(storage)}")
     for advice in find_idle_settings(base, data):
         note(advice)
+    limits: TuneOptions = {"trials": search.trials, "minutes": search.minutes, "study": search.study}
     with _trials_bar(search.trials, goal) as watcher:
-        tuned = tune(
-            data,
-            base,
-            space.domains,
-            goal=goal,
-            trials=search.trials,
-            minutes=search.minutes,
-            storage=storage,
-            study=search.study,
-            device=device,
-            watcher=watcher,
-        )
+        tuned = tune(data, base, space.domains, goal=goal, storage=storage, device=device, watcher=watcher, **limits)
     if tuned.best is not None:
         words = [word.replace(storage, show_place(storage)) for word in context.obj]  # without a database's password
-        _write(output, tuned, goal, shlex.join(["spherec", *words]), environment_of(resolve(device))["commit"])
+        lines = _describe_best(tuned, goal, shlex.join(["spherec", *words]), environment_of(resolve(device))["commit"])
+        with atomic_write(output) as file:
+            file.write("\n".join(lines).encode())
     _report(tuned, goal, output, as_json=as_json)
     if tuned.best is not None and not as_json:
         command = ["spherec", "train", *source.words(), "--config", output, "-o", output.with_suffix(".spherec")]
@@ -122,24 +112,20 @@ def tune_command(
         raise TrainingError(f"no trial was completed{f'; the last failed: {reasons[-1]}' if reasons else ''}")
 
 
-def _write(output: Path, tuned: "TuneResult", goal: "Goal", command: str, commit: str) -> None:
-    """Write the best settings as TOML, below comments that say where they come from."""
-    best, config = tuned.best, tuned.config
-    assert best is not None
-    assert config is not None
+def _describe_best(tuned: "TuneResult", goal: "Goal", command: str, commit: str) -> list[str]:
+    """Return the best settings as lines of TOML, below comments that say where they come from."""
+    best, config = cast("Trial", tuned.best), cast("Training", tuned.config)
     learning = "learns from all items, to the end of the schedule"
     if config.optimizer.schedule == "constant":
         learning = f"holds out items of its own; to learn from all, add --validation 0 --epochs {best.epochs}"
-    lines = [
+    return [
         f"# {escape_controls(command)}",  # a path may have a line break, which would end the comment
         f"# trial {best.number} of {len(tuned.trials)}: validation {goal.name} {best.scores[goal.objective.name]:.6f}, "
         f"MMR {best.scores['mmr']:.4g}, best after epoch {best.epochs}",
         f"# seed {config.seed}, commit {commit}",
         f"# spherec train --config reads this, and {learning}",
-        "",
+        *("", config.to_toml(), ""),
     ]
-    with atomic_write(output) as file:
-        file.write("\n".join([*lines, config.to_toml(), ""]).encode())
 
 
 def _report(tuned: "TuneResult", goal: "Goal", output: Path, *, as_json: bool) -> None:
@@ -165,22 +151,10 @@ def _report(tuned: "TuneResult", goal: "Goal", output: Path, *, as_json: bool) -
         note(f"{output} holds the settings of trial {best.number}")
 
 
-def _figures(trial: Trial, goal: "Goal") -> tuple[float, float]:
-    return trial.scores[goal.objective.name], trial.scores["mmr"]
-
-
 def _describe(trial: Trial, goal: "Goal") -> dict[str, object]:
-    value, mmr = _figures(trial, goal) if trial.scores else (None, None)
-    return {
-        "number": trial.number,
-        "state": trial.state,
-        "values": dict(trial.settings),
-        "value": value,
-        "epoch": trial.epochs,
-        "mmr": mmr,
-        "seconds": trial.seconds,
-        "why": trial.failed or None,
-    }
+    figures = {"value": trial.scores.get(goal.objective.name), "epoch": trial.epochs, "mmr": trial.scores.get("mmr")}
+    about = {"number": trial.number, "state": trial.state, "values": dict(trial.settings)}
+    return {**about, **figures, "seconds": trial.seconds, "why": trial.failed or None}
 
 
 @contextmanager
@@ -208,16 +182,12 @@ def _line(trials: Sequence[Trial], last: Trial, goal: "Goal") -> str:
     best = best_trial(trials, goal.objective.name, goal.mmr_at_most)
     parts = [f"trial {last.number}: {last.state}"]
     if last.scores:
-        value, mmr = _figures(last, goal)
-        limit = "" if goal.mmr_at_most is None else f", MMR {mmr:.4g}{'' if goal.allows(mmr) else ' above the limit'}"
-        parts.append(f"{goal.name} {goal.format(value)}{limit} in epoch {last.epochs}")
+        mmr = "" if goal.mmr_at_most is None else f", MMR {last.scores['mmr']:.4g}"
+        mmr += "" if goal.allows(last.scores["mmr"]) else " above the limit"
+        parts.append(f"{goal.name} {goal.format(last.scores[goal.objective.name])}{mmr} in epoch {last.epochs}")
     if best is not None:
-        lead = f"best {goal.format(_figures(best, goal)[0])} (trial {best.number})"
+        lead = f"best {goal.format(best.scores[goal.objective.name])} (trial {best.number})"
         parts.append("the best" if best.number == last.number else lead)
-    return "; ".join(filter(None, [*parts, _settings_of(last), f"{last.seconds:.1f} s", last.failed]))
-
-
-def _settings_of(trial: Trial) -> str:
-    """Write the settings of a trial short enough for a line."""
-    values = trial.settings.items()
-    return ", ".join(f"{name}={format(v, '.4g') if isinstance(v, float) else format_value(v)}" for name, v in values)
+    short = {name: f"{v:.4g}" if isinstance(v, float) else format_value(v) for name, v in last.settings.items()}
+    settings = ", ".join(f"{name}={value}" for name, value in short.items())
+    return "; ".join(filter(None, [*parts, settings, f"{last.seconds:.1f} s", last.failed]))

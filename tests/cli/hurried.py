@@ -1,0 +1,8 @@
+"""`python -m tests.cli.hurried train …`: the command line, with a checkpoint every tenth of a second."""
+
+from spherec.cli import main
+from spherec.training import RunFiles
+
+if __name__ == "__main__":
+    RunFiles.__init__.__kwdefaults__["checkpoint_seconds"] = 0.1
+    main()
