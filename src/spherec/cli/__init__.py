@@ -14,7 +14,6 @@ from typer.core import TyperGroup
 
 from spherec import errors
 from spherec._version import __version__
-from spherec.cli._options import Commands
 from spherec.cli._output import INTERRUPTED, note, print_error
 from spherec.errors import ArgumentError, SpherecError
 
@@ -71,6 +70,8 @@ class LateGroup(TyperGroup):
 
 def load_command(name: str) -> Any:
     """Import the command of that name, and return it with its parameters."""
+    from spherec.cli._options import Commands  # numpy is slow to import
+
     function = name.replace("-", "_")
     module = importlib.import_module(f"spherec.cli.{_FILES.get(name, function)}")
     if name == "data":
