@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.data.interactions import Interactions
-from spherec.data.statistics import CountSummary, histogram, statistics
+from spherec.data.statistics import CountSummary, statistics
 from tests import oracles
 
 PAIRS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 400)), min_size=1, max_size=600, unique=True)
@@ -37,14 +37,3 @@ def test_users_and_items_without_interactions_are_not_counted():
     matrix[1, 2] = matrix[3, 2] = matrix[3, 4] = 1
     bare = matrix[[1, 3]][:, [2, 4]]
     assert statistics(Interactions.from_matrix(matrix)) == statistics(Interactions.from_matrix(bare))
-
-
-@given(st.lists(st.integers(0, 5000), max_size=50))
-def test_a_histogram_counts_every_positive_number_once_in_its_doubling(counts):
-    bins = histogram(np.array(counts, dtype=np.int64))
-    assert bins == [
-        (2**power, 2 ** (power + 1) - 1, sum(2**power <= count < 2 ** (power + 1) for count in counts))
-        for power in range(len(bins))
-    ]
-    assert sum(many for _, _, many in bins) == sum(count > 0 for count in counts)
-    assert not bins or bins[-1][2] > 0

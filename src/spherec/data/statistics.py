@@ -61,15 +61,6 @@ def statistics(data: Interactions | Counted) -> Statistics:
     )
 
 
-def histogram(counts: NDArray[np.int64]) -> list[tuple[int, int, int]]:
-    """Return how many of `counts` lie in 1, 2–3, 4–7, 8–15 …, as (from, to, number) up to the largest."""
-    counts = counts[counts > 0]
-    if not len(counts):
-        return []
-    doublings = np.bincount(np.log2(counts).astype(np.int64))  # (bins,)
-    return [(2**power, 2 ** (power + 1) - 1, int(many)) for power, many in enumerate(doublings)]
-
-
 def _summarize(counts: NDArray[np.int64]) -> CountSummary:
     if not len(counts):
         return CountSummary(0, 0.0, 0.0, 0)
