@@ -20,22 +20,6 @@ from tests.training.runs import DATA, QUICK, same, trained
 REACHING = Training(dim=4, subspace_dim=2, reach=True, mainstream=0.25, loss=Softmin(0.2), sampler=Popularity())
 
 
-@pytest.fixture(params=["sphere", "ball"])
-def config(request):
-    return replace(QUICK, constraint=request.param)
-
-
-@pytest.fixture
-def run(config):
-    return trained(constraint=config.constraint)
-
-
-@pytest.fixture
-def saved(run, config, tmp_path):
-    save(tmp_path / "model.spherec", run, DATA)
-    return tmp_path / "model.spherec"
-
-
 def save(path, trained, data):
     Artifact.of(trained, data).save(path)
 
@@ -54,9 +38,12 @@ def reaching(data):
 # --- What is written comes back --------------------------------------------------------------------------------------
 
 
-def test_everything_comes_back_bit_by_bit(saved, run, config, tmp_path):
+@pytest.mark.parametrize("constraint", ["sphere", "ball"])
+def test_everything_comes_back_bit_by_bit(constraint, tmp_path):
+    run, config = trained(constraint=constraint), replace(QUICK, constraint=constraint)
+    save(saved := tmp_path / "model.spherec", run, DATA)
     loaded = Artifact.load(saved)
-    assert loaded.vectors.constraint == config.constraint
+    assert loaded.vectors.constraint == constraint
     assert same(loaded.vectors, run.vectors)
     assert (loaded.data, loaded.config, loaded.history, loaded.ended) == (DATA, config, run.history, run.ended)
     loaded.save(tmp_path / "again.spherec")

@@ -169,6 +169,12 @@ def test_in_function_imports_are_only_for_what_may_be_missing_or_slow():
             assert any(module == known or module.startswith(f"{known}.") for known in allowed), f"{name}: {module}"
 
 
+def run_script(script, **how):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    words = [sys.executable, "-c", script]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=False, **how)
+
+
 @pytest.mark.parametrize(
     ("statement", "not_imported"),
     [
@@ -182,8 +188,8 @@ def test_nothing_slow_is_imported_before_it_is_needed(statement, not_imported):
     script = (
         f"import atexit, sys; atexit.register(lambda: print(*sys.modules, sep='\\n', file=sys.stderr)); {statement}"
     )
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run([sys.executable, "-c", script], env=environment, check=True, capture_output=True, text=True)
+    done = run_script(script)
+    assert done.returncode == 0, done.stderr
     assert not not_imported & set(done.stderr.split())
 
 
@@ -219,15 +225,6 @@ main(["data", "stats", "book-crossing", "--json"])
     ids=["library", "command line"],
 )
 def test_works_without_what_only_preparing_needs(absent, script, printed, tmp_path):
-    block = f"import sys; sys.modules.update(dict.fromkeys({absent!r}))"
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-    done = subprocess.run(
-        [sys.executable, "-c", block + script],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = run_script(f"import sys; sys.modules.update(dict.fromkeys({absent!r}))" + script, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert printed in done.stdout

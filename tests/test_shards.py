@@ -10,11 +10,11 @@ import torch
 import spherec
 from spherec.data.output_files import atomic_write
 from spherec.distributed import shards
-from spherec.distributed.group import ProcessGroup
 from spherec.distributed.shards import save_shards
 from spherec.errors import ArgumentError, DataError, FailedProcessError, UnknownIdError
 from spherec.recommender import merge_lists
 from tests.recommender.models import ITEMS, USERS, model_of, small
+from tests.training.runs import Alike
 
 NAMES = {item: f"The {item}" for item in ITEMS[::2]}
 
@@ -142,18 +142,11 @@ def test_an_id_that_a_part_does_not_have_may_be_in_another(model, tmp_path):
     assert "recommend_for" not in str(raised.value)
 
 
-class Other(ProcessGroup):
-    """A group of two, whose other process gives the same, and may have a problem."""
-
-    def __init__(self, rank, *, fails=False):
-        super().__init__(torch.device("cpu"), rank, 2)
-        self._fails = fails
+class Failing(Alike):
+    """A group whose other process has a problem."""
 
     def agree(self, *flags):
-        return [flag or self._fails for flag in flags]
-
-    def collect_objects(self, thing):
-        return [thing] * 2
+        return [True for _ in flags]
 
 
 @pytest.mark.parametrize("error", [OSError("gone"), MemoryError(), RuntimeError("a fault")], ids=repr)
@@ -162,9 +155,9 @@ def test_processes_agree_that_the_first_cannot_read_ids(model, tmp_path, error):
         raise error
 
     with pytest.raises(type(error)):
-        save_shards(tmp_path / "m.spherec", Other(0), lambda: model.artifact, fail)
+        save_shards(tmp_path / "m.spherec", Alike(0, 2), lambda: model.artifact, fail)
     with pytest.raises(FailedProcessError, match="another process"):
-        save_shards(tmp_path / "m.spherec", Other(1, fails=True), lambda: model.artifact, fail)
+        save_shards(tmp_path / "m.spherec", Failing(1, 2), lambda: model.artifact, fail)
 
 
 @pytest.mark.parametrize("portion", [(2, 2), (-1, 2), (0, 0), (0,), [0, 2], (0.0, 2), 3, None, (True, 2)], ids=range(9))

@@ -20,6 +20,7 @@ from spherec.ranking import ExactRanker, Ranking
 from tests import oracles
 from tests.oracles import mean_ndcg
 from tests.sampling.checks import directions, interactions, random_rows
+from tests.training.runs import Alike
 
 OF_HITS = {
     "map": oracles.average_precision,
@@ -290,20 +291,10 @@ def test_a_share_that_holds_nothing_out_is_refused(rows, share):
         validation_part(interactions(rows), share, seed=0)
 
 
-class Together(ProcessGroup):
-    """A group of processes in which the others have nobody to rank."""
-
-    def __init__(self, rank, size):
-        super().__init__(torch.device("cpu"), rank, size)
-
-    def add_up(self, numbers):
-        return numbers
-
-
 def test_processes_share_the_users_and_a_process_may_have_none():
     rows = np.eye(2, 5, dtype=int)
     vectors = DenseVectors(directions(2, 4, 1), directions(5, 4, 2))
     given = interactions(0 * rows), interactions(rows)
-    figures = [Validation(*given, k=3, crew=ProcessCrew(Together(rank, 3)))(vectors) for rank in range(3)]
+    figures = [Validation(*given, k=3, crew=ProcessCrew(Alike(rank, 3)))(vectors) for rank in range(3)]
     assert np.isnan(figures).sum() == 1
     assert np.nanmean(figures) == pytest.approx(Validation(*given, k=3)(vectors))

@@ -10,12 +10,11 @@ import spherec
 from spherec import lab
 from spherec.errors import ArgumentError
 from spherec.lab import Goal, OurModel, ScoredRanker
-from spherec.losses import Loss
 from spherec.optim import Adam
 from spherec.ranking import Ranking
-from spherec.sampling import Sampling, Uniform
 from spherec.training import Training
 from tests.lab.tiny import DATA
+from tests.recommender.test_own import Squared, Steep
 
 QUICK = {"folds": 2, "k": 5, "trials": 2, "validation": 0.2, "device": "cpu"}
 SMALL = {"dim": 4, "epochs": 2, "batch_size": 32, "validate_every": 1, "optimizer": Adam(0.05)}
@@ -52,28 +51,7 @@ class Neighbours:
         return ScoredRanker(lambda users: matrix[users] @ together, train.n_items)
 
 
-@dataclass(frozen=True)
-class FirstItems(Sampling):
-    """Negatives out of the first items."""
-
-    negatives: int = 2
-    most: int = 5
-
-    def build(self, train, device, *, initial_items=None):
-        return Uniform(self.negatives).build(train, device, initial_items=initial_items)
-
-
-@dataclass(frozen=True)
-class Squares(Loss):
-    """The square of the hinge."""
-
-    gap: float = 1.0
-
-    def __call__(self, triplets):
-        return (self.gap + triplets.positive - triplets.nearest()).clamp(min=0) ** 2
-
-
-PARTS = {"sampler": FirstItems(), "loss": Squares(), **SMALL}
+PARTS = {"sampler": Steep(), "loss": Squared(), **SMALL}
 as_config_and_model = pytest.mark.parametrize("kind", [Training, spherec.CML])
 
 
@@ -126,11 +104,11 @@ def test_a_metric_of_ones_own_is_a_column_with_a_test_and_a_goal(tmp_path):
 @as_config_and_model
 def test_a_sampler_and_a_loss_of_ones_own_are_compared_and_tuned(tmp_path, kind):
     table = lab.compare(DATA, [kind(**PARTS), "most-popular"], folder=tmp_path, **QUICK)
-    assert {row.model for row in table} == {"squares-firstitems", "most-popular"}
-    tuned = lab.tune(DATA, kind(**PARTS), ["loss.gap=0.5..2.0", "sampler.most=3..9:3"], trials=3, device="cpu")
-    assert set(tuned.best.settings) == {"loss.gap", "sampler.most"}
-    assert isinstance(tuned.config.loss, Squares)
-    assert tuned.config.loss.gap == tuned.best.settings["loss.gap"]
+    assert {row.model for row in table} == {"squared-steep", "most-popular"}
+    tuned = lab.tune(DATA, kind(**PARTS), ["loss.margin=0.5..2.0", "sampler.decay=0.5..0.9"], trials=3, device="cpu")
+    assert set(tuned.best.settings) == {"loss.margin", "sampler.decay"}
+    assert isinstance(tuned.config.loss, Squared)
+    assert tuned.config.loss.margin == tuned.best.settings["loss.margin"]
 
 
 def test_a_metric_and_a_loss_of_another_version_are_run_again(tmp_path, monkeypatch):
@@ -154,7 +132,7 @@ def test_a_metric_and_a_loss_of_another_version_are_run_again(tmp_path, monkeypa
 
     assert (table(1), table(2), table(1)) == (1, 2, 1)
     assert (records_of_loss(), records_of_loss()) == (2, 2)
-    monkeypatch.setattr(Squares, "version", "later", raising=False)
+    monkeypatch.setattr(Squared, "version", "later", raising=False)
     assert records_of_loss() == 4
 
 

@@ -104,7 +104,7 @@ def test_negatives_follow_the_sampler_and_are_never_items_that_nobody_has():
 
 def test_items_that_nobody_had_in_training_do_not_count():
     data = DATA.filter(DATA.indices != 4)
-    fold_in = model_of(data)._current.fold_in
+    fold_in = FoldIn(model_of(data).artifact)
     assert torch.equal(fold_in.place(np.array([3, 4], np.int32)), fold_in.place(np.array([3], np.int32)))
     for items in ([4], range(30)):  # all that is known about her, and everything
         assert fold_in.place(np.array(items, np.int32)).norm() == pytest.approx(1)

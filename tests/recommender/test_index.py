@@ -5,6 +5,7 @@ import pytest
 
 import spherec
 from spherec.errors import DataError, TrainingError
+from spherec.ranking import ExactRanker
 from spherec.ranking.usearch import Hnsw, UsearchRanker
 from tests.oracles import pairs_of
 from tests.recommender.models import ITEMS, USERS, model_of, small
@@ -17,7 +18,7 @@ DATA = small()
 
 def calls(model, monkeypatch):
     """How many queries the graph of a model is asked from now on."""
-    index, asked = model._current.index._index, []
+    index, asked = model.ranker._index, []
     search = index.search
     monkeypatch.setattr(index, "search", lambda of, *a, **o: asked.append(len(of)) or search(of, *a, **o))
     return asked
@@ -66,13 +67,13 @@ def test_built_once_and_saved_beside_the_model(books, monkeypatch):
     monkeypatch.setattr(UsearchRanker, "build", lambda *_, **__: 1 / 0)
     for index in (True, books.with_suffix(".usearch"), str(books.with_suffix(".usearch"))):
         model = spherec.load(books, index=index, device="cpu")
-        assert model._current.index.config == WIDE
+        assert model.ranker.config == WIDE
         same(model.recommend(USERS), true)
     model.use_index(books.with_suffix(".usearch"), width=7)
-    assert model._current.index.config.width == 7
-    assert model.use_index(None)._current.index is None
+    assert model.ranker.config.width == 7
+    assert isinstance(model.use_index(None).ranker, ExactRanker)
     assert model.recommend(USERS) == true
-    assert spherec.load(books, device="cpu")._current.index is None, "only if it is asked for"
+    assert isinstance(spherec.load(books, device="cpu").ranker, ExactRanker), "only if it is asked for"
 
 
 def test_the_index_of_another_model_is_refused(books):
@@ -84,7 +85,7 @@ def test_the_index_of_another_model_is_refused(books):
         model_of(small(items=ITEMS[:20])).use_index(books.with_suffix(".usearch"))
     with pytest.raises(DataError, match="No such file"):
         model.use_index(books.with_name("none.usearch"))
-    assert model._current.index is not None, "the one in use stays"
+    assert isinstance(model.ranker, UsearchRanker), "the one in use stays"
 
 
 # --- A model that changes --------------------------------------------------------------------------------------------
@@ -95,11 +96,11 @@ def test_learning_drops_the_index():
     with pytest.raises(TrainingError, match="not trained yet"):
         model.build_index()
     model.fit(DATA, validation=0).build_index(config=WIDE)
-    assert model._current.index is not None
+    assert isinstance(model.ranker, UsearchRanker)
     model.partial_fit(spherec.Interactions.from_pairs(["zoe"], ["i1"]), validation=0)
-    assert model._current.index is None
+    assert isinstance(model.ranker, ExactRanker)
     model.build_index(config=WIDE).fit(DATA, validation=0)
-    assert model._current.index is None
+    assert isinstance(model.ranker, ExactRanker)
     assert len(model.recommend("u1", 3)) == 3
 
 
@@ -108,6 +109,6 @@ def test_users_folded_in_are_answered_through_it():
     new = spherec.Interactions.from_pairs(["zoe", "zoe", "u1"], ["i1", "i2", "i3"])
     true = model.fold_in(new).recommend([*USERS, "zoe"])
     grown = model.build_index(config=WIDE).fold_in(new)
-    assert grown._current.index._index is model._current.index._index
+    assert grown.ranker._index is model.ranker._index
     same(grown.recommend([*USERS, "zoe"]), true)
     assert not {(one.user, one.item) for one in grown.recommend("zoe", 40)} & set(pairs_of(new))

@@ -16,6 +16,7 @@ from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning
 from spherec.geometry import place_rows
 from spherec.ranking.usearch import Hnsw
+from tests.recommender.models import make
 
 GENRES = ["crime", "novel", "poems", "travel"]
 WORDS = {
@@ -132,13 +133,13 @@ def test_an_index_takes_new_items_in(settings, tmp_path):
 
     model, path = fitted(**settings), tmp_path / "books.usearch"
     model.build_index(path, config=Hnsw(exact_beyond=1.0))
-    before = model._state.index
+    before = model.ranker
     for mapped in (False, True):  # one in memory, one that is a view of a file's bytes
         if mapped:
             model = fitted(**settings).use_index(path)
         model.add_items(NEW[:5]).add_items(NEW[5:])
         items, scores = lists(model)
-        assert len(model._state.index._index) == model.data.n_items
+        assert len(model.ranker._index) == model.data.n_items
         assert set(NEW.isbn) & set(items)
         exact, exact_scores = lists(model.use_index(None))
         assert np.mean([one == other for one, other in zip(items, exact, strict=True)]) > 0.99
@@ -241,10 +242,10 @@ WRONG = {
 @pytest.mark.parametrize(("table", "got"), WRONG.values(), ids=WRONG)
 @pytest.mark.filterwarnings("ignore::spherec.errors.UnknownContentWarning")
 def test_what_cannot_be_added_changes_nothing(model, table, got):
-    state = model._state
+    artifact = model.artifact
     with pytest.raises((DataError, ArgumentError), match=got):
         model.add_items(table)
-    assert model._state is state
+    assert model.artifact is artifact
 
 
 @pytest.mark.parametrize(
@@ -273,9 +274,7 @@ def without_range(model):
     (source,) = features.sources
     columns = [replace(one, lowest=-np.inf, highest=np.inf) if one.name == "year" else one for one in source.columns]
     features = replace(features, sources=(replace(source, columns=tuple(columns)),))
-    other = spherec.CML.from_config(model.config, device="cpu")
-    other._current = type(model._state)(replace(model.artifact, features=features))
-    return other
+    return make(replace(model.artifact, features=features))
 
 
 def test_the_reach_of_one_wrong_number_stays_within_that_of_the_model(model):

@@ -15,6 +15,7 @@ from spherec.errors import ArgumentError, DataError
 from spherec.evaluation import evaluate
 from spherec.optim import Adam
 from spherec.recommender import CML, cml
+from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.growth import Growth, initial_vectors, merge
 from tests.oracles import pairs_of
 from tests.recommender.models import ITEMS, USERS, make, model_of, small
@@ -47,14 +48,14 @@ def test_training_begins_where_the_model_is(pairs):
     growth = merge(DATA, as_interactions(pairs))
     if not growth.fresh.any():
         return
-    start = initial_vectors(growth, model.artifact, model._current.fold_in)
+    start = initial_vectors(growth, model.artifact, FoldIn(model.artifact))
     assert torch.equal(start.user_table[:12], model.vectors.user_table)
     assert torch.equal(start.item_table[:30], model.vectors.item_table)
     assert torch.allclose(start.user_table.norm(dim=1), torch.tensor(1.0))
     for user in range(12, growth.data.n_users):
         old = growth.data.items_of(user)[growth.data.items_of(user) < 30]
         if len(old):
-            assert torch.equal(start.user_table[user], model._current.fold_in.place(old)), "new users are folded in"
+            assert torch.equal(start.user_table[user], FoldIn(model.artifact).place(old)), "new users are folded in"
     for item in range(30, growth.data.n_items):
         users = growth.data.users[growth.data.indices == item].astype(np.int64)
         middle = start.user_table[users].sum(0)
@@ -172,7 +173,7 @@ def reaching(**options):
 def test_more_training_begins_with_the_reach_that_is_there(subspace_dim):
     model = reaching(subspace_dim=subspace_dim, epochs=20).fit(DATA, validation=0)
     new = spherec.Interactions.from_pairs(["zoe", "zoe", "u1", "u2"], ["i1", "new", "new", "other"])
-    start = initial_vectors(merge(model.data, new), model.artifact, model._current.fold_in)
+    start = initial_vectors(merge(model.data, new), model.artifact, FoldIn(model.artifact))
     old = model.vectors.item_reach
     assert torch.equal(start.item_reach[:30], old)
     assert start.item_reach.shape == (32, 1 if subspace_dim is None else 3)

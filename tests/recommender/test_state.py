@@ -11,7 +11,7 @@ import pytest
 import spherec
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
-from spherec.ranking.usearch import Hnsw
+from spherec.ranking.usearch import Hnsw, UsearchRanker
 from spherec.recommender import fold_in
 from tests.recommender.models import ITEMS, USERS, model_of, small
 
@@ -138,7 +138,7 @@ def test_copies_answer_alike(again, index):
     other = again(model)
     assert answers(other) == before
     assert other.config == model.config
-    assert (other._current.index is not None) == index
+    assert isinstance(other.ranker, UsearchRanker) == index
     other.partial_fit(NEW, validation=0, progress=False)
     assert (model.data.n_users, other.data.n_users) == (12, 13), "a copy is a model of its own"
     assert answers(model) == before

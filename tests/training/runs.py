@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from spherec import training
+from spherec.distributed.group import ProcessGroup
 from spherec.geometry import DenseVectors
 from spherec.optim import Adam
 from spherec.sampling import SAMPLERS as SAMPLER_KINDS
@@ -33,6 +34,22 @@ SAMPLERS = {
 
 
 each_sampler = pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+
+
+class Alike(ProcessGroup):
+    """A group in which all processes give the same, for tests in one process."""
+
+    def __init__(self, rank, size):
+        super().__init__(CPU, rank, size)
+
+    def collect_objects(self, thing):
+        return [thing] * self.size
+
+    def agree(self, *flags):
+        return list(flags)
+
+    def add_up(self, numbers):
+        return numbers
 
 
 def train(data, config=None, *, validate=None, device=CPU, initial=None, features=None, feature_map=None, **options):

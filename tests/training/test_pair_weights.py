@@ -12,6 +12,7 @@ from spherec import Cut, Interactions, splits
 from spherec.errors import ArgumentError, DataError
 from spherec.lab.records import data_id
 from spherec.losses import Hinge, Softmin
+from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.growth import initial_vectors, merge
 from spherec.sampling import Popularity
 from spherec.training.step import PairWeights, Run
@@ -177,7 +178,7 @@ def test_partial_fit_learns_from_the_weights_of_all_pairs(old, tmp_path):
     model = fitted(old)
     model.save(tmp_path / "m.spherec")
     growth = merge(model.data, news)
-    first = initial_vectors(growth, model.artifact, model._state.fold_in)
+    first = initial_vectors(growth, model.artifact, FoldIn(model.artifact))
     expected = train(growth.data, replace(model.config, epochs=3), device=CPU, initial=first).vectors
     loaded = spherec.load(tmp_path / "m.spherec", device="cpu")
     for each in (model, loaded):

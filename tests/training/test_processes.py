@@ -24,7 +24,7 @@ from spherec.sampling import TwoStage, Uniform
 from spherec.training import RunFiles, Training
 from tests.sampling.checks import CPU, interactions
 from tests.training.crew import DATA, SETTINGS, config_of, plain, run
-from tests.training.runs import SAMPLERS, difference, start
+from tests.training.runs import SAMPLERS, Alike, difference, start
 
 ROUNDING = 1e-5
 
@@ -330,16 +330,6 @@ def test_what_nccl_says_is_told(group_of_one, said, told):
 
 
 # --- shares ----------------------------------------------------------------------------------------------------------
-
-
-class Alike(ProcessGroup):
-    """A group in which all processes give the same rows, for tests in one process."""
-
-    def __init__(self, rank, size):
-        super().__init__(CPU, rank, size)
-
-    def collect_objects(self, thing):
-        return [thing] * self.size
 
 
 @pytest.mark.parametrize("backend", ["gloo", "nccl"])
