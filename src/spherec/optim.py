@@ -80,7 +80,7 @@ def start_adam(
     steps = torch.zeros(1, dtype=torch.int64, device=device)
     mean, square = (make_table(table.shape, device) for _ in range(2))
     state = AdamState(table, mean, square, last, steps)
-    spanned = planned if config.schedule == "cosine" else None
+    spanned = max(planned, 1) if config.schedule == "cosine" else None
     sums = (torch.tensor(values, device=device) for values in _make_tables(config.beta1, config.beta2, spanned))
     rates = AdamRates(config.learning_rate, config.epsilon, config.beta1, config.beta2, *sums)
     return state, backend(device).adam(state, rates, ball=constraint == "ball")

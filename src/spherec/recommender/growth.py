@@ -47,7 +47,8 @@ class Growth:
         Without `epochs`, and with nothing held out, the run has √s times the epochs of a first one, where s is the
         share of pairs that are new, and at least 3. See docs/using-a-model.md for figures.
         """
-        fresh, whole = int(self.fresh.sum()), config.plan(len(self.data)).epochs
+        usual = replace(config, epochs=config.epochs or None)  # a start that was the model has no epochs of its own
+        fresh, whole = int(self.fresh.sum()), usual.plan(len(self.data)).epochs
         if epochs is None and not validation:
             length = max(math.ceil(whole * math.sqrt(fresh / len(self.data))), _FEWEST_EPOCHS)
             return replace(config, epochs=min(length, whole)), 0.0
