@@ -16,6 +16,7 @@ from spherec.ials import Factors, Ials, fit_ials
 from spherec.kernels.cpu.least_squares import solve_rows as solve_rows_compiled
 from spherec.kernels.reference.least_squares import Systems, solve_rows
 from spherec.losses import Softmin
+from spherec.recommender import CML, load
 from spherec.training import Run, Training, join, train
 from tests.training.planted import TRAIN, quality
 
@@ -147,6 +148,18 @@ def test_training_goes_on_from_the_start():
     begun = Ials(catalogue_weight=50).vectors(TRAIN, 16, 1, 0, torch.device("cpu"))
     trained = train(Run(TRAIN, settings, crew=join("cpu"))).vectors
     assert (trained.item_table * begun.item_table).sum(1).mean() > 0.5
+
+
+def test_the_preset_is_a_model_like_others(tmp_path):
+    model = CML.preset("quick", dim=16).fit(TRAIN)
+    assert not model.history.epochs
+    user = TRAIN.user_ids.array[0]
+    assert len(model.recommend(user, k=3)) == 3
+    model.save(tmp_path / "quick.spherec")
+    model = load(tmp_path / "quick.spherec")
+    model.partial_fit(Interactions.from_pairs([777, 777], TRAIN.item_ids.array[[0, 10]].tolist()))
+    assert len(model.history.epochs) >= 3
+    assert len(model.recommend(777, k=3)) == 3
 
 
 def test_random_vectors_know_nothing():

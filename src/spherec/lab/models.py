@@ -46,6 +46,7 @@ FEATURED = "+features"
 PRESET_SEARCHES: dict[str, SearchValues] = {
     "accurate": {},  # takes its temperature from the data, and runs to the end of its schedule
     "fast": {},
+    "quick": {},
     "two-stage": {
         "dim": (128, 256),
         "loss.margin": (0.5, 1.0, 1.5),
