@@ -9,7 +9,7 @@ import torch
 from spherec import rng
 from spherec.errors import ArgumentError
 from spherec.rng import draw_without_replacement
-from tests.oracles import image_law, successive_law
+from tests.oracles import successive_law
 from tests.sampling.checks import FEWEST_DRAWS, assert_follows, generator
 
 STREAMS = [
@@ -81,12 +81,6 @@ def test_places_are_drawn_one_after_the_other_without_replacement(n):
     places, valid = drawn(WEIGHTS, n, seed=n)
     assert valid.all()
     assert_follows(map(tuple, places.tolist()), successive_law(WEIGHTS, n))
-
-
-def test_each_place_is_drawn_by_the_weights_that_are_left():
-    places, _ = drawn(WEIGHTS, 3)
-    for at in range(3):
-        assert_follows(places[:, at].tolist(), image_law(successive_law(WEIGHTS, 3), lambda order, at=at: order[at]))
 
 
 def test_where_the_weights_run_out_the_rest_is_not_valid():

@@ -1,4 +1,7 @@
-"""Training in several processes: the same model in any number of them, and what happens when one is gone."""
+"""Training in several processes: the same model in any number of them, and what happens when one is gone.
+
+With NCCL processes may share a GPU, as if it were in several hosts.
+"""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -27,6 +30,16 @@ from tests.training.crew import DATA, SETTINGS, config_of, plain, run
 from tests.training.runs import SAMPLERS, Alike, difference, start
 
 ROUNDING = 1e-5
+ON_GPUS = 1e-4  # rounding, too
+GPU = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    pytest.mark.skipif(not distributed.is_nccl_available(), reason="torch has no NCCL here"),
+]
+
+
+def on_gpus(*values):
+    return pytest.param(*values, "cuda", marks=GPU)
 
 
 @pytest.mark.parametrize("settings", ["uniform", "two-stage", "softmin"])
@@ -47,6 +60,21 @@ def test_any_number_of_processes_learns_the_same(crew, settings):
         assert difference(alone, other) <= (0 if exact else ROUNDING)
 
 
+@pytest.mark.parametrize(
+    ("settings", "processes", "device"),
+    [
+        on_gpus("uniform", (1, 2)),
+        on_gpus("ball", (1, 2)),
+        on_gpus("two-stage", (2, 3)),  # one process draws two-stage negatives in kernels of its own
+        on_gpus("softmin", (1, 2, 4)),
+        on_gpus("subspaces", (1, 2)),
+    ],
+)
+def test_any_number_of_processes_on_gpus_learns_the_same(crew, settings, processes, device):
+    first, *others = (crew("run", n, settings=settings, device=device)[0] for n in processes)
+    assert max(difference(first, other) for other in others) <= ON_GPUS
+
+
 @pytest.mark.parametrize("settings", ["uniform", "softmin"])
 def test_one_process_of_a_group_learns_what_a_process_alone_does(crew, settings):
     (grouped,), alone = crew("run", 1, settings=settings), plain(settings)
@@ -55,21 +83,27 @@ def test_one_process_of_a_group_learns_what_a_process_alone_does(crew, settings)
 
 
 @pytest.mark.parametrize(
-    ("settings", "validated"), [("two-stage", True), pytest.param("softmin", False, marks=pytest.mark.slow)]
+    ("settings", "validated", "others", "device"),
+    [
+        ("two-stage", True, (2, 1, 3), "cpu"),
+        pytest.param("softmin", False, (2, 1, 3), "cpu", marks=pytest.mark.slow),
+        on_gpus("two-stage", True, (2, 3)),
+        on_gpus("softmin", True, (2, 1)),
+    ],
 )
-def test_another_number_of_processes_continues(crew, tmp_path, settings, validated):
-    options = {"settings": settings, "validated": validated}
-    whole = crew("run", 1, **options)[0]
+def test_another_number_of_processes_continues(crew, tmp_path, settings, validated, others, device):
+    options = {"settings": settings, "validated": validated, "device": device}
+    whole = crew("run", 1 if device == "cpu" else 2, **options)[0]
     checkpointed = {**options, "checkpoint": "c"}
     stopped = crew("stop_in_one", 2, at=47, rank=1, **checkpointed)
     assert [one["ended"] for one in stopped] == ["interrupted"] * 2
     kept = {path.name: path.read_bytes() for path in tmp_path.glob("c*")}
     assert [name[:8] for name in sorted(kept)] == ["c", "c.0-of-2", "c.1-of-2"]
-    for processes in (2, 1, 3):
+    for processes in others:
         for name, content in kept.items():
             (tmp_path / name).write_bytes(content)
         resumed = crew("run", processes, resume=True, **checkpointed)[0]
-        assert difference(whole, resumed) <= (ROUNDING if settings == "softmin" else 0)
+        assert difference(whole, resumed) <= (ON_GPUS if device == "cuda" else ROUNDING if settings == "softmin" else 0)
         assert resumed["ended"] == "all epochs done"
         for path in tmp_path.glob("c*"):
             path.unlink()
@@ -118,8 +152,9 @@ def test_a_model_that_process_0_cannot_hold_leaves_the_checkpoint(crew, tmp_path
     assert difference(whole, resumed) <= ROUNDING
 
 
-def test_a_lost_process_ends_the_others_with_one_sentence(crew):
-    first, second, third = crew("lose_one", 3, ends=[0, 9, 0], settings="uniform", at=20, rank=1)
+@pytest.mark.parametrize("device", ["cpu", on_gpus()])
+def test_a_lost_process_ends_the_others_with_one_sentence(crew, device):
+    first, second, third = crew("lose_one", 3, ends=[0, 9, 0], settings="uniform", at=20, rank=1, device=device)
     assert second is None
     for one in (first, third):
         assert "a process of this run has ended" in one["said"]
@@ -189,21 +224,27 @@ def test_a_run_on_weighed_partitions_continues_in_another_number_of_processes(cr
     assert spherec.load(tmp_path / "m.spherec").data == weighed
 
 
-def test_a_model_of_partitions_has_all_pairs_and_ids_and_was_validated_by_all_processes(crew, partitioned):
-    alone, together = (crew("fit", n, settings="softmin", data=partitioned, validation=0.2)[0] for n in (1, 2))
+@pytest.mark.parametrize("device", ["cpu", on_gpus()])
+def test_a_model_of_partitions_has_all_pairs_and_ids_and_was_validated_by_all_processes(crew, partitioned, device):
+    options = {"settings": "softmin", "data": partitioned, "validation": 0.2, "device": device}
+    alone, together = (crew("fit", n, **options)[0] for n in (1, 2))
     assert together["pairs"].tolist() == DATA.indices.tolist()
     assert together["ids"] == list(DATA.item_ids)
-    assert difference(alone, together) <= ROUNDING
+    assert difference(alone, together) <= (ON_GPUS if device == "cuda" else ROUNDING)
     metrics = [[epoch["metric"] for epoch in one["history"]] for one in (alone, together)]
-    assert metrics[0] == pytest.approx(metrics[1], abs=1e-6)
+    assert metrics[0] == pytest.approx(metrics[1], abs=1e-3 if device == "cuda" else 1e-6)
     assert all(metrics[0])
 
 
-@pytest.mark.parametrize(("processes", "is_partitioned"), [(1, False), (2, True), (3, False)])
-def test_each_process_writes_the_vectors_that_it_holds(crew, tmp_path, partitioned, processes, is_partitioned):
-    data = {"data": partitioned} if is_partitioned else {}
-    (whole, *_) = crew("fit", processes, settings="softmin", validation=0.0, **data)
-    parts = crew("fit_in_shards", processes, settings="softmin", validation=0.0, **data)
+@pytest.mark.parametrize(
+    ("processes", "is_partitioned", "device"),
+    [(1, False, "cpu"), (2, True, "cpu"), (3, False, "cpu"), on_gpus(2, False)],
+)
+def test_each_process_writes_the_vectors_that_it_holds(crew, tmp_path, partitioned, processes, is_partitioned, device):
+    options = {"settings": "softmin", "validation": 0.0, "device": device}
+    options |= {"data": partitioned} if is_partitioned else {}
+    (whole, *_) = crew("fit", processes, **options)
+    parts = crew("fit_in_shards", processes, **options)
     loaded = spherec.load(tmp_path / "m.spherec")
     assert len(list(tmp_path.glob("m.spherec.*"))) == processes
     assert torch.equal(loaded.vectors.user_table, whole["users"])
