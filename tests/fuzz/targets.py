@@ -23,7 +23,7 @@ import torch
 
 import spherec
 from spherec.cli import main
-from spherec.cli._settings import read_settings
+from spherec.cli.presets import read_settings
 from spherec.data.container import PARTITIONS, checksum, kind_of, read_container, write_container
 from spherec.data.read.formats import FORMATS
 from spherec.distributed.partitions import PartitionedInteractions, save_partitions

@@ -23,19 +23,16 @@ _UsageError: Any = typer.BadParameter.__mro__[1]  # typer names only some of its
 # The first sentence of each command's help; the rest is the docstring of its function.
 _COMMANDS = {
     "Train a model": {
-        "demo": "Train the two-stage model on Book-Crossing, compare it with the paper's, and recommend books to a "
-        "reader.",
+        "demo": "Train the two-stage model on Book-Crossing, compare it with the paper's, and recommend books.",
         "data": "Prepare, describe, split and inspect interactions.",
-        "train": "Train a model: one vector for each user and item, such that a user's nearest items are those to "
-        "recommend.",
+        "train": "Train a model: one vector for each user and item; a user's nearest items are those to recommend.",
         "add-items": "Add items that nobody has yet, placed by their features, without training.",
         "presets": "List the presets for training; with a name, print all settings of that preset.",
     },
     "Use a model": {
         "recommend": "List the k nearest items of users, without those that they have already.",
         "similar": "List the items nearest to an item, or with --users the users nearest to a user.",
-        "explain": "Explain why an item would be recommended to a user: list the user's own items that are nearest to "
-        "it.",
+        "explain": "Explain why an item would be recommended: list the user's own items that are nearest to it.",
         "info": "Show what a model file holds: users, items, how it was trained, how well it did.",
         "serve": "Answer over HTTP from a model, and show it on a page.",
         "export": "Write a model's vectors, with ids and names, for the program that will serve them.",
@@ -44,8 +41,7 @@ _COMMANDS = {
         "evaluate": "Rank all items for every user who has test items, leave out training items, and score the lists.",
         "tune": "Search for the best settings: train with many, score each on held-out items, stop poor ones early.",
         "compare": "Train and test our models and baselines alike: which is best for your data, and at what cost?",
-        "reproduce": "Train and test every row of the paper's table on 4 folds, and compare the figures with the "
-        "paper's.",
+        "reproduce": "Train and test every row of the paper's table on 4 folds, and compare the figures.",
     },
 }
 _SENTENCES = {name: sentence for panel in _COMMANDS.values() for name, sentence in panel.items()}

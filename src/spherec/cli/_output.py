@@ -64,7 +64,12 @@ def print_error(error: SpherecError | OSError | MemoryError) -> None:
 
         if isinstance(error, FailedProcessError) or not is_first_to_fail():
             return
-    text = str(error) if isinstance(error, SpherecError) else _describe_failure(error)
+    text = str(error)
+    if isinstance(error, MemoryError) and not isinstance(error, SpherecError):
+        text = "there is not enough memory for this; give less data or smaller numbers"
+    elif isinstance(error, OSError):  # which no check foresaw
+        where = f"{error.filename}: " if error.filename is not None else ""
+        text = f"{where}{error.strerror or error}; check the path"
     typer.secho(f"error: {escape_controls(text)}", err=True, fg="red")
     for remark in getattr(error, "__notes__", ()):
         note(remark, everywhere=True)
@@ -73,14 +78,6 @@ def print_error(error: SpherecError | OSError | MemoryError) -> None:
 def _speaks() -> bool:
     """Tell whether this process is the only one, or process 0 of torchrun."""
     return "TORCHELASTIC_RUN_ID" not in os.environ or os.environ["RANK"] == "0"
-
-
-def _describe_failure(error: OSError | MemoryError) -> str:
-    """Return a sentence on an error of files or sizes that no check foresaw."""
-    if isinstance(error, MemoryError):
-        return "there is not enough memory for this; give less data or smaller numbers"
-    where = f"{error.filename}: " if error.filename is not None else ""
-    return f"{where}{error.strerror or error}; check the path"
 
 
 @contextmanager
@@ -124,19 +121,18 @@ def print_results(
         names = [name for name in results.columns if name not in by]
         for _, group in groupby(results, key=lambda record: [getattr(record, name) for name in by]):
             records = list(group)
-            rows = [[getattr(record, name) for name in names] for record in records]
-            show(escape_controls(title(records[0])), _results_table(names, rows))
+            show(escape_controls(title(records[0])), _results_table(names, records))
 
 
-def _results_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> Table:
-    """Build a table of the rows, without the column "name" where no item has one."""
-    columns = [column for column, name in enumerate(names) if name != "name" or any(row[column] for row in rows)]
+def _results_table(names: Sequence[str], records: Sequence[Any]) -> Table:
+    """Build a table of these fields of records, without the column "name" where no item has one."""
     table = Table()
-    for name in (names[column] for column in columns):
+    shown = [name for name in names if name != "name" or any(record.name for record in records)]
+    for name in shown:
         is_number = name in ("rank", "score")
         table.add_column(name, justify="right" if is_number else "left", no_wrap=is_number)
-    for row in rows:
-        table.add_row(*(format_cell(row[column]) for column in columns))
+    for record in records:
+        table.add_row(*(format_cell(getattr(record, name)) for name in shown))
     return table
 
 

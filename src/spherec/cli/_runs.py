@@ -1,5 +1,6 @@
 """Folds and progress of commands that run many models: `compare` and `reproduce`."""
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,9 +24,8 @@ class RunsOptions:
         """Return the folds to run, of so many."""
         if self.only_folds is None:
             return list(range(number))
-        words = self.only_folds.split(",")
-        folds = {int(word) for word in words if word.strip().isdecimal()}
-        if not all(word.strip().isdecimal() for word in words) or max(folds) >= number:
+        folds = set(map(int, re.findall(r"\d+", self.only_folds)))
+        if not re.fullmatch(r" *\d+ *(, *\d+ *)*", self.only_folds) or max(folds) >= number:
             raise ArgumentError(
                 f"--only-folds must be comma-separated numbers in 0 … {number - 1}, got {quote(self.only_folds)}"
             )

@@ -86,7 +86,7 @@ class Source(TableOptions):
         reading = self.reading()
         reading = reading if weigh is None else replace(reading, weigh=weigh)
         if self.kind == datasets.BOOK_CROSSING.name:
-            self.refuse_options()
+            reading.refuse_layout("book-crossing is prepared already and", "missing", "duplicates", "items", "name")
             if reading.weigh:
                 raise DataError("book-crossing has no weights; leave out --weigh")
             data = datasets.book_crossing()
@@ -104,11 +104,6 @@ class Source(TableOptions):
             part if part.kind is None else Source(data=part.data, min_value=part.min_value) for part in parts
         )
         return train.load(), held_out.load()
-
-    def refuse_options(self) -> None:
-        """Raise an `ArgumentError` if options of raw files were given for prepared data."""
-        what = f"{self.data[0]} is prepared already and"
-        self.reading().refuse_layout(what, "missing", "duplicates", "items", "name")
 
     def _with_command(self, error: DataError) -> DataError:
         """Return the error with the command that prepares the file, if its remedy is an option which only that has."""

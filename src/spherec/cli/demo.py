@@ -15,13 +15,10 @@ from spherec.lab.tables import MeanStd, heading
 
 _READER = "247752"
 _SHOWN = 10
-_ROW = "two-stage-5-256"
 
 
 def demo_command(
-    epochs: int = option(
-        "Passes over the training pairs; fewer are quicker and less accurate.", "N", min=1, default=100
-    ),
+    epochs: int = option("Passes over the pairs; fewer are quicker and less accurate.", "N", min=1, default=100),
     output: Path = option("File to save the model to.", "FILE", "--output", "-o", default=Path("demo.spherec")),
     force: Force = False,
 ) -> None:
@@ -36,6 +33,7 @@ def demo_command(
     if model.artifact.ended == "interrupted":
         note(f"interrupted after {len(model.history.epochs)} epochs; what follows is the model as it is")
     show(_compared_with_paper(spherec.evaluate(model, fold.train, fold.test)))
+    note("MMR is the median popularity of what is recommended: less is less biased")
     own, names = fold.train.items_of(int(data.user_ids.index_of([_READER])[0])), data.item_names or ()
     books = [[names[item] or "(title unknown)", str(data.item_ids[item])] for item in own[:_SHOWN]]
     show(grid(("book", "ISBN"), books, left=2, title=f"Reader {_READER} likes {len(own)} books, among them"))
@@ -46,16 +44,10 @@ def demo_command(
 
 
 def _compared_with_paper(scores: Scores) -> Table:
-    paper = paper_rows("book-crossing")[_ROW]
     ours = {metric.name: MeanStd.of([scores[metric.name]], metric) for metric in PAPER_METRICS}
-    rows = (
+    theirs = paper_rows("book-crossing")["two-stage-5-256"].scores
+    rows = [
         [name, *(f"{figures[metric.name].mean:.2f}" for metric in PAPER_METRICS)]
-        for name, figures in (("this model, fold 0", ours), ("the paper, 4 folds", paper.scores))
-    )
-    return grid(
-        ["", *map(heading, PAPER_METRICS)],
-        rows,
-        title="Two-stage, 5 negatives, batch 256, lists of 50",
-        caption="MMR is the median popularity of what is recommended: less is less biased",
-        caption_justify="left",
-    )
+        for name, figures in (("this model, fold 0", ours), ("the paper, 4 folds", theirs))
+    ]
+    return grid(["", *map(heading, PAPER_METRICS)], rows, title="Two-stage, 5 negatives, batch 256, lists of 50")

@@ -70,12 +70,9 @@ def export_command(
 def _describe(model: Artifact, output: Path, format: ExportFormat, what: _What) -> dict[str, Any]:
     """Return what the file holds; a model with reach has a column for the dial, except in an index of users."""
     counts = {"items": model.data.n_items, "users": model.data.n_users}
-    vectors, is_plain = model.vectors, bool(format.ids_suffix) and what == "users"
-    return {
-        "output": str(output),
-        "format": format.name,
-        **{kind: count for kind, count in counts.items() if what in ("both", kind)},
-        "dim": vectors.dim if is_plain else widened_dim(vectors),
-        "constraint": vectors.constraint,
-        **({} if is_plain or vectors.reach is None else {"dial_column": vectors.dim}),
-    }
+    held = {kind: count for kind, count in counts.items() if what in ("both", kind)}
+    vectors, dim = model.vectors, widened_dim(model.vectors)
+    if format.ids_suffix and what == "users":
+        dim = vectors.dim
+    dial = {"dial_column": vectors.dim} if dim > vectors.dim else {}
+    return {"output": str(output), "format": format.name, **held, "dim": dim, "constraint": vectors.constraint, **dial}

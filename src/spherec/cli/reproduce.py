@@ -7,12 +7,10 @@ from typing import Literal
 
 import typer
 
-from spherec import datasets
 from spherec.cli._options import option
 from spherec.cli._output import note
 from spherec.cli._runs import RunsOptions, runs_bar
 from spherec.cli._source import PaperCut, RawSource, Source
-from spherec.data.container import kind_of
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write
 from spherec.device import resolve
@@ -107,7 +105,5 @@ def _load(dataset: PaperCut, path: Path | None) -> Interactions:
     """Load the embedded data set, a prepared file, or a raw one that is cut as in the paper."""
     if path is None and dataset != "book-crossing":
         raise ArgumentError(f"{dataset} is not embedded; give its published file with --data")
-    if path is None:
-        return datasets.book_crossing()
-    data = [str(path)]
-    return (RawSource(data=data, paper_cut=dataset) if kind_of(path) is None else Source(data=data)).load()
+    source = Source(data=[str(path or dataset)])
+    return source.load() if source.kind is not None else RawSource(data=source.data, paper_cut=dataset).load()

@@ -14,8 +14,8 @@ import typer
 from spherec.cli._features import FeatureOptions
 from spherec.cli._options import AsJson, Device, Force, group, option, refuse_output
 from spherec.cli._output import grid, note, print_error, show
-from spherec.cli._settings import ModelSettings, model_option
 from spherec.cli._source import Source
+from spherec.cli.presets import ModelSettings, model_option
 from spherec.data.interactions import Interactions
 from spherec.distributed.group import is_restarted, is_started_by_torchrun
 from spherec.distributed.partitions import PartitionedInteractions
@@ -125,9 +125,8 @@ def train_command(
 
 def _open_partitions(source: Source, weigh: bool | None) -> PartitionedInteractions:
     """Open a partitioned data set, of which each process reads what it holds."""
-    source.refuse_options()
-    if source.min_value is not None:
-        raise ArgumentError(f"{source.data[0]} is prepared already; prepare it again with --min-value")
+    if given := source.words()[1:]:
+        raise ArgumentError(f"{source.data[0]} is prepared already; leave out {given[0]}, or prepare it again")
     data = PartitionedInteractions.open(source.data[0])
     if weigh and not data.is_weighed:
         raise DataError(f"{source.data[0]} was prepared without weights; prepare it again with --weigh")

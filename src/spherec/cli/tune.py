@@ -12,8 +12,8 @@ import typer
 
 from spherec.cli._options import AsJson, Device, group, option
 from spherec.cli._output import INTERRUPTED, counting_bar, note, show
-from spherec.cli._settings import ModelSettings
 from spherec.cli._source import Source
+from spherec.cli.presets import ModelSettings
 from spherec.data.output_files import atomic_write, refuse_unwritable
 from spherec.device import resolve
 from spherec.errors import ArgumentError, TrainingError, escape_controls
