@@ -235,7 +235,7 @@ def test_what_is_no_model(spherec, tmp_path, command):
     (tmp_path / "cut.spherec").write_bytes(b"")
     name, *rest = command
     for file, told in (
-        ("x.csv", "not made by spherec"),
+        ("x.csv", "another kind of file"),
         ("x.npz", "not 'spherec-model'"),
         ("no.spherec", "No such file"),
     ):

@@ -224,7 +224,7 @@ def test_a_file_of_another_kind_or_version(plain, monkeypatch):
 
 def test_safetensors_from_elsewhere(tmp_path):
     save_file({"a": np.zeros(3)}, tmp_path / "x.t")
-    with pytest.raises(DataError, match="not made by spherec"):
+    with pytest.raises(DataError, match="another kind of file"):
         read(tmp_path / "x.t")
     assert kind_of(tmp_path / "x.t") is None
 

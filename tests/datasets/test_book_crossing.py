@@ -1,6 +1,8 @@
 """The embedded data set."""
 
+import runpy
 from importlib.resources import files
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -39,10 +41,11 @@ def test_every_item_is_in_use(data):
 
 @pytest.mark.data
 def test_can_be_built_again_from_the_raw_dump(data, shared):
-    from spherec.data.read import read, read_book_crossing_names
+    from spherec.data.read import read
 
+    script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "build_book_crossing.py"))
     folder = shared / "data/book-crossing"
     raw = read(folder / "BX-Book-Ratings.csv.gz", format="book-crossing", cut=datasets.BOOK_CROSSING.cut)
-    built = raw.with_item_names(read_book_crossing_names(folder / "BX-Books.csv.gz"))
+    built = raw.with_item_names(script["name_books"](folder / "BX-Books.csv.gz"))
     assert built == data
     assert built.steps == data.steps

@@ -51,7 +51,7 @@ def test_the_checkpoint_of_another_run_is_refused(other, difference, path):
 @pytest.mark.parametrize("content", [b"", b"PK", b"text" * 99], ids=["empty", "two bytes", "text"])
 def test_what_is_no_checkpoint_is_refused(content, path):
     path.write_bytes(content)
-    with pytest.raises(DataError, match=r"damaged or not made by spherec.*start anew"):
+    with pytest.raises(DataError, match=r"damaged, or another kind of file.*start anew"):
         trained(checkpoint=path, resume=True)
 
 

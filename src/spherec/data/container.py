@@ -12,7 +12,6 @@ first array begins at a multiple of 64 bytes, where arithmetic is fastest. Tests
 import gzip
 import json
 import os
-import re
 import zlib
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -26,8 +25,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.input_files import DamagedFileError, describe_damage, find_kind, read_bytes, reading_file
-from spherec.data.output_files import atomic_write
+from spherec.data.input_files import describe_damage, find_kind, read_bytes, reading_file
+from spherec.data.output_files import atomic_write, remove_matching
 from spherec.errors import DataError, quote
 
 VERSION = 1
@@ -93,7 +92,7 @@ def read_container(
     `remedy` says how to get an intact file, for errors. With `mmap` the arrays are mapped from the file, which must be
     replaced atomically, never overwritten. In both cases, writing to the arrays changes them in memory only.
     """
-    with reading_file(path, damage=(Exception,), remedy=remedy) as path, _open(path) as file:
+    with reading_file(path, remedy) as path, _open(path) as file:
         header, text, checksum, end = _read_header(file)
         manifest = _check_kind(path, text, kind)
         entries = sorted(header.items(), key=lambda entry: entry[1]["data_offsets"])
@@ -101,24 +100,24 @@ def read_container(
         claimed = end + max((entry["data_offsets"][1] for _, entry in entries), default=0)
         is_packed, size = isinstance(file, gzip.GzipFile), os.fstat(file.fileno()).st_size
         if claimed > size * _LARGEST_RATIO if is_packed else claimed != size:
-            raise DamagedFileError(f"it has {size:,} bytes and says that they hold {claimed:,}")
+            raise ValueError(f"it has {size:,} bytes and says that they hold {claimed:,}")
         arrays: Arrays = {}
         for name, entry in entries:
             start, stop = (begin + offset for offset in entry["data_offsets"])
             if not start == end <= stop:
-                raise DamagedFileError(f"{name} does not lie where it should")
+                raise ValueError(f"{name} does not lie where it should")
             content = read_bytes(file, start, stop - start, mmap=mmap and not is_packed)
             value, end = zlib.crc32(content.data, value), stop
             array = content.view(_DTYPES[entry["dtype"]]).reshape(entry["shape"])
             arrays[name] = array if array.flags.aligned else array.copy()
         if f"{value:08x}" != checksum or file.read(1):
-            raise DamagedFileError("its checksum is wrong")
+            raise ValueError("its checksum is wrong")
         return arrays, manifest | {"checksum": checksum}
 
 
 def read_manifest(path: str | PathLike[str], kind: str, *, remedy: str) -> dict[str, Any]:
     """Return the manifest alone of a file of this kind, unchecked."""
-    with reading_file(path, damage=(Exception,), remedy=remedy) as path, _open(path) as file:
+    with reading_file(path, remedy) as path, _open(path) as file:
         return _check_kind(path, _read_header(file)[1], kind)
 
 
@@ -136,12 +135,7 @@ def remove_parts(path: str | PathLike[str], keep: Collection[str] = ()) -> None:
 
     What killed writers of parts left behind are hidden files.
     """
-    path = Path(path).resolve()
-    pattern = re.compile(rf"\.?{re.escape(path.name)}\.\d+-of-\d+\.[0-9a-f]{{8}}(\.[0-9a-f]{{8}}\.part|\.lock)?")
-    with suppress(OSError):  # a folder that may be written, but not read
-        for file in path.parent.iterdir():
-            if pattern.fullmatch(file.name) and file.name not in keep:
-                file.unlink(missing_ok=True)
+    remove_matching(Path(path).resolve(), r"\.\d+-of-\d+\.[0-9a-f]{8}(\.[0-9a-f]{8}\.part|\.lock)?", keep)
 
 
 def kind_of(path: str | PathLike[str]) -> str | None:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.events import Events
-from spherec.errors import ArgumentError, DataError, check_number, quote
+from spherec.errors import DataError, check_number
 
 _LARGEST = np.finfo(np.float64).max
 
@@ -25,12 +25,9 @@ class Cut:
     "Repeat the two minima until nothing falls out (a k-core); otherwise each is applied once, users first."
 
     def __post_init__(self) -> None:
-        for name in ("min_per_user", "min_per_item"):
-            least = getattr(self, name)
-            if not isinstance(least, int | np.integer) or least < 0:
-                raise ArgumentError(f"{name} must be a whole number >= 0, got {quote(least)}")
-        if self.min_value is not None:
-            check_number("min_value", self.min_value, -_LARGEST, _LARGEST)
+        check_number("min_per_user", self.min_per_user, 0, _LARGEST)
+        check_number("min_per_item", self.min_per_item, 0, _LARGEST)
+        check_number("min_value", self.min_value or 0, -_LARGEST, _LARGEST)
 
     def __call__(self, events: Events) -> Events:
         """Return the events that pass; they must be merged. Events without values count 1 each."""

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, ClassVar, Literal, NamedTuple, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,20 +45,16 @@ _ITERATIONS = 5
 _ROUNDING = 1e-3  # by which a vector may seem longer than it is, in float16
 
 
-class Encoded(NamedTuple):
-    """Cells as numbers; how many have no content, and how much content was not there when the column was fitted."""
+Encoded = tuple[NDArray[np.float32], NDArray[np.bool_], dict[str, int]]
+"""Numbers (n, size) of cells, which of them say anything (n,), and how many do not, or were not in the fit."""
 
-    numbers: NDArray[np.float32]  # (n, size)
-    known: NDArray[np.bool_]  # (n,) whether the cell says anything
-    missing: int
-    unknown: int
+MISSING = "missing"
+"""Description of cells without content."""
 
 
 @dataclass(frozen=True, eq=False)
 class NumberColumn:
     """Numbers, scaled to mean 0 and variance 1. Those of other items are cut to the range of the first."""
-
-    unknown: ClassVar = "cut to the range of the first items"
 
     name: str
     size: int
@@ -82,7 +78,8 @@ class NumberColumn:
         known = ~np.isnan(values)
         inside = np.clip(values, self.lowest, self.highest)
         scaled = ((np.where(known, inside, self.mean) - self.mean) / self.deviation).astype(np.float32)
-        return Encoded(scaled[:, None], known, int((~known).sum()), int((known & (inside != values)).sum()))
+        n_cut = int((known & (inside != values)).sum())
+        return scaled[:, None], known, {MISSING: int((~known).sum()), "cut to the range of the first items": n_cut}
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +88,6 @@ class VectorColumn:
 
     Those of other items that are longer than the longest of the first are shortened.
     """
-
-    unknown: ClassVar = "shortened to the longest of the first items"
 
     name: str
     size: int
@@ -117,14 +112,13 @@ class VectorColumn:
         lengths = np.sqrt(np.einsum("nd,nd->n", numbers, numbers, dtype=np.float64))  # (n,)
         is_longer = lengths > self.longest * (1 + _ROUNDING)  # (n,)
         numbers[is_longer] *= (self.longest / lengths[is_longer])[:, None]
-        return Encoded(numbers, ~missing, int(missing.sum()), int(is_longer.sum()))
+        shortened = {"shortened to the longest of the first items": int(is_longer.sum())}
+        return numbers, ~missing, {MISSING: int(missing.sum()), **shortened}
 
 
 @dataclass(frozen=True, eq=False)
 class WordColumn:
     """Categories, tags, words of texts, or columns of a sparse matrix of counts."""
-
-    unknown: ClassVar = "rare or unknown"
 
     name: str
     size: int
@@ -178,10 +172,16 @@ class WordColumn:
         numbers = weights.toarray() if self.directions is None else weights @ self.directions
         known = np.diff(weights.indptr) > 0
         scaled = unit_rows(numbers.astype(np.float32, copy=False))
-        return Encoded(scaled, known, int((n_words == 0).sum()), int(n_words.sum()) - counts.nnz)
+        return scaled, known, {MISSING: int((n_words == 0).sum()), "rare or unknown": int(n_words.sum()) - counts.nnz}
 
 
 Column = NumberColumn | VectorColumn | WordColumn
+
+
+def fit_cells(name: str, cells: Sequence[Cell], kind: Kind | None, dims: int) -> Column | None:
+    """Return the column fitted to cells, by default of the kind that they suggest; None if it tells nothing apart."""
+    kind = kind or guess_kind(cells)
+    return NumberColumn.fit(name, cells) if kind == "number" else WordColumn.fit(name, cells, dims, kind)
 
 
 # --- Words -----------------------------------------------------------------------------------------------------------

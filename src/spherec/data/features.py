@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spherec.data.container import checksum
-from spherec.data.feature_columns import Column, Kind, NumberColumn, VectorColumn, WordColumn, guess_kind, read_cells
+from spherec.data.feature_columns import MISSING, Column, Kind, VectorColumn, WordColumn, fit_cells, read_cells
 from spherec.data.frames import column_of, read_matrix
 from spherec.data.ids import IdMap, decode_names, describe_id, encode_ids, encode_names, refuse_twins, spell_like
 from spherec.errors import ArgumentError, DataError, quote
@@ -53,11 +53,11 @@ class Source:
             except DataError as error:
                 raise DataError(f"column {quote(self.item)}: {error}; give one row for each item") from None
             parts = [column.encode(read_cells(content, column.name)) for column in self.columns]
-        counted = list(zip(self.columns, parts, strict=True))
-        missing = tuple((f"{column.name}: missing", part.missing) for column, part in counted if part.missing)
-        unknown = tuple((f"{column.name}: {column.unknown}", part.unknown) for column, part in counted if part.unknown)
-        numbers, known = np.concatenate([part.numbers for part in parts], 1), np.any([part.known for part in parts], 0)
-        return Features(ids, numbers, known, (self,), (*missing, *unknown), unknown)
+        numbers, known, counts = zip(*parts, strict=True)
+        counted = [(c.name, why, n) for c, own in zip(self.columns, counts, strict=True) for why, n in own.items() if n]
+        left_out = tuple((f"{name}: {why}", n) for name, why, n in counted)
+        unknown = tuple((f"{name}: {why}", n) for name, why, n in counted if why != MISSING)
+        return Features(ids, np.concatenate(numbers, 1), np.any(known, 0), (self,), left_out, unknown)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,13 +112,11 @@ class Features:
             if name not in names or kind not in get_args(Kind):
                 allowed = f"{', '.join(map(quote, names))} and one of {', '.join(get_args(Kind))}"
                 raise ArgumentError(f"kinds needs a column of {allowed}, got {quote(name)}: {quote(kind)}")
-        fitted: dict[str, Column | None] = {}
-        for name in names:
-            if chosen.get(name) != "skip":
-                cells = read_cells(frame, name)
-                kind = chosen.get(name) or guess_kind(cells)
-                is_number = kind == "number"
-                fitted[name] = NumberColumn.fit(name, cells) if is_number else WordColumn.fit(name, cells, dims, kind)
+        fitted = {
+            name: fit_cells(name, read_cells(frame, name), chosen.get(name), dims)
+            for name in names
+            if chosen.get(name) != "skip"
+        }
         columns = tuple(column for column in fitted.values() if column is not None)
         if not columns:
             raise DataError(f"no column but {quote(item)} tells items apart; give a table with features")
@@ -228,14 +226,17 @@ def write_sources(sources: Iterable[Source]) -> tuple[dict[str, NDArray[Any]], l
     """Return all that was fitted as arrays and as a JSON-able list."""
     arrays: dict[str, NDArray[Any]] = {}
     tables: list[dict[str, Any]] = []
-    for number, source in enumerate(sources):
-        for column in source.columns:
-            at = len(tables)
-            arrays |= {f"{at}.{name}": value for name, value in vars(column).items() if isinstance(value, np.ndarray)}
-            if isinstance(column, WordColumn):
-                arrays |= encode_names(column.words, f"{at}.words")
-            plain = {name: one for name, one in vars(column).items() if not isinstance(one, np.ndarray | tuple)}
-            tables.append({"class": type(column).__name__, "source": number, "item": source.item, **plain})
+    columns = [(number, source.item, column) for number, source in enumerate(sources) for column in source.columns]
+    for at, (number, item, column) in enumerate(columns):
+        table: dict[str, Any] = {"class": type(column).__name__, "source": number, "item": item}
+        for name, value in vars(column).items():
+            if isinstance(value, np.ndarray):
+                arrays[f"{at}.{name}"] = value
+            elif isinstance(value, tuple):
+                arrays |= encode_names(value, f"{at}.{name}")
+            else:
+                table[name] = value
+        tables.append(table)
     return arrays, tables
 
 

@@ -256,8 +256,6 @@ def decode_names(arrays: _Arrays, name: str, rows: slice = _ALL) -> tuple[str | 
 
 
 def _split_texts(arrays: _Arrays, name: str, rows: slice) -> list[str]:
-    if f"{name}.str" not in arrays:
-        raise ValueError(f"{name} are missing")
     text, offsets = arrays[f"{name}.str"].tobytes(), arrays[f"{name}.offsets"]
     if not len(offsets) or offsets[0] != 0 or offsets[-1] != len(text) or np.any(np.diff(offsets) < 0):
         raise ValueError(f"the offsets of {name} do not fit")

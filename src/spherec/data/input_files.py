@@ -13,39 +13,29 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.errors import ArgumentError, DataError, quote, shorten
+from spherec.errors import ArgumentError, DataError, SpherecError, quote, shorten
 
 _NO_NAME = re.compile("[\0\ud800-\udc7f\udd00-\udfff]")  # NUL and half characters
 _ALIGNMENT = 64  # bytes; arithmetic is fastest where arrays begin at multiples of this
 
 
-class DamagedFileError(Exception):
-    """A file does not hold what it declares; `reading_file` makes a `DataError` of it that names the file."""
-
-
 @contextmanager
-def reading_file(
-    path: str | os.PathLike[str], *, damage: type[Exception] | tuple[type[Exception], ...], remedy: str
-) -> Iterator[Path]:
+def reading_file(path: str | os.PathLike[str], remedy: str) -> Iterator[Path]:
     """Yield the path of a file, and raise a `DataError` for every way in which reading it inside this block fails.
 
-    `damage` are the exceptions that the container's own library raises on damaged bytes, and `remedy` says how to get
-    an intact file.
+    Whatever a reader raises on damaged bytes is one of them; `remedy` says how to get an intact file.
     """
     path = Path(check_path(path))
     refuse_unreadable(path)
     try:
         yield path
-    except DataError:
+    except SpherecError:
         raise
     except (OSError, MemoryError) as error:
         reason = "memory is short" if isinstance(error, MemoryError) else error.strerror or error
         raise DataError(f"cannot read {path}: {reason}; check the path, or free some memory") from None
     except Exception as error:
-        if not isinstance(error, (DamagedFileError, damage)):
-            raise
-        kind = "damaged" if isinstance(error, DamagedFileError) else "damaged or not made by spherec"
-        raise DataError(f"{path} is {kind}: {describe_damage(error)}; {remedy}") from None
+        raise DataError(f"{path} is damaged, or another kind of file: {describe_damage(error)}; {remedy}") from None
 
 
 def check_path(path: str | os.PathLike[str]) -> str | os.PathLike[str]:
@@ -79,12 +69,8 @@ def refuse_unreadable(path: str | os.PathLike[str]) -> None:
 
 def read_text_file(path: str | os.PathLike[str]) -> str:
     """Return the content of a text file in UTF-8, without a byte order mark."""
-    with reading_file(path, damage=(), remedy="") as path:
-        content = path.read_bytes()
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise DataError(f"{path} is not text in UTF-8; save it as UTF-8") from None
+    with reading_file(path, "save it as text in UTF-8") as path:
+        return path.read_bytes().decode("utf-8-sig")
 
 
 def read_bytes(file: BufferedReader | GzipFile, begin: int, size: int, *, mmap: bool = False) -> NDArray[np.uint8]:
@@ -100,7 +86,7 @@ def read_bytes(file: BufferedReader | GzipFile, begin: int, size: int, *, mmap: 
     content = room[-room.ctypes.data % _ALIGNMENT :][:size]
     file.seek(begin)
     if file.readinto(content.data) != size:
-        raise DamagedFileError("it is truncated")
+        raise ValueError("it is truncated")
     return content
 
 

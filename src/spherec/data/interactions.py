@@ -83,6 +83,8 @@ class Interactions:
 
         Items without events stay if the events have `keeps_items`. With `weigh`, values become weights.
         """
+        if weigh:
+            check_lowest_weight(None if events.values is None else float(events.values.min(initial=0)))
         user_ids, users = _compact(events.user_ids, events.users)
         item_ids, items = events.item_ids, events.items
         if not events.keeps_items:
@@ -368,10 +370,11 @@ def _check(data: Interactions) -> None:
     """Raise a `DataError` unless all parts fit each other."""
     check_rows(data.indptr, data.indices, data.n_users, data.n_items)
     for name, column in (("times", data.times), ("weights", data.weights)):
-        if column is not None and (column.shape != data.indices.shape or column.dtype != np.float64):
-            raise DataError(f"{name} must be {len(data):,} numbers of float64, got {column.dtype} {column.shape}")
-    if data.times is not None and not np.isfinite(data.times).all():
-        raise DataError("times must be finite")
+        if column is None:
+            continue
+        fits = column.shape == data.indices.shape and column.dtype == np.float64
+        if not fits or not np.isfinite(column).all():
+            raise DataError(f"{name} must be {len(data):,} finite numbers of float64, got {quote(column)}")
     if data.weights is not None:
         check_weights(data.weights)
     if data.item_names is not None:
@@ -389,14 +392,14 @@ def check_weights(weights: NDArray[np.float64]) -> None:
 
 def check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_users: int, n_items: int) -> None:
     """Raise a `DataError` unless the rows are sorted, distinct, in range, and as many as the users."""
-    if indptr.ndim != 1 or indices.ndim != 1 or indices.dtype != np.int32 or indptr.dtype != np.int64:
-        raise DataError("indptr must be a row of int64 and indices a row of int32")
-    fits = len(indptr) == n_users + 1 and indptr[0] == 0 and indptr[-1] == len(indices)
-    if not fits or np.any(np.diff(indptr) < 0):
-        raise DataError(f"indptr does not cut {len(indices):,} pairs into the rows of {n_users:,} users")
-    if len(indices) and not 0 <= int(indices.min()) <= int(indices.max()) < n_items:
-        raise DataError(f"item indices must lie in 0 … {n_items - 1}, got {indices.min()} … {indices.max()}")
+    fits = (
+        indptr.shape == (n_users + 1,) and indices.ndim == 1 and (indptr.dtype, indices.dtype) == (np.int64, np.int32)
+    )
+    if not fits or indptr[0] != 0 or indptr[-1] != len(indices) or np.any(np.diff(indptr) < 0):
+        raise DataError(
+            f"indptr (int64) does not cut {len(indices):,} pairs (int32) into the rows of {n_users:,} users"
+        )
     ascending = np.append(indices[1:] > indices[:-1], True)  # (E,) true where the next pair has a larger item,
     ascending[indptr[1:][indptr[1:] > 0] - 1] = True  # or belongs to another row
-    if not ascending.all():
-        raise DataError("each user's items must be ascending and distinct")
+    if len(indices) and not (ascending.all() and 0 <= int(indices.min()) <= int(indices.max()) < n_items):
+        raise DataError(f"each user's items must be ascending and distinct, and lie in 0 … {n_items - 1}")

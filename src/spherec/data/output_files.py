@@ -5,7 +5,7 @@ import re
 import secrets
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -93,6 +93,15 @@ def _sync_folder(folder: Path) -> None:
             os.close(descriptor)
 
 
+def remove_matching(path: Path, ending: str, keep: Collection[str] = ()) -> None:
+    """Remove the files called as this one, hidden or not, with an ending of this pattern, but none of `keep`."""
+    pattern = re.compile(rf"\.?{re.escape(path.name)}{ending}")
+    with suppress(OSError):  # a folder that may be written but not read
+        for file in path.parent.iterdir():
+            if pattern.fullmatch(file.name) and file.name not in keep:
+                _remove(file)
+
+
 def _remove(path: Path) -> None:
     if path.is_dir():
         shutil.rmtree(path, ignore_errors=True)
@@ -143,18 +152,9 @@ def lock_output(path: str | os.PathLike[str], *, wait: float = 0.0) -> Iterator[
         raise DataError(f"cannot write {shorten(str(path))}: {error.strerror}; choose another place") from None
     try:
         if lock.lock_counter == 1:
-            _remove_abandoned(target)
+            remove_matching(target, r"(\.\d+-of-\d+\.[0-9a-f]{8})?\.[0-9a-f]{8}\.part")
         yield target
     finally:
         if lock.lock_counter == 1:
             _remove(file)  # before it is unlocked, so that no other run has locked it yet
         lock.release()
-
-
-def _remove_abandoned(target: Path) -> None:
-    """Remove what killed writers of this output and its parts left behind; none is alive, because it is locked."""
-    pattern = re.compile(rf"\.{re.escape(target.name)}(\.\d+-of-\d+\.[0-9a-f]{{8}})?\.[0-9a-f]{{8}}\.part")
-    with suppress(OSError):  # a folder that may be written but not read
-        for file in target.parent.iterdir():
-            if pattern.fullmatch(file.name):
-                _remove(file)

@@ -1,12 +1,10 @@
 """A data set in a few numbers."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-from spherec.data.interactions import Interactions
 
 
 @dataclass(frozen=True)
@@ -34,19 +32,8 @@ class Statistics:
     "Share of the most popular hundredth of the items in all pairs, in percent."
 
 
-class Counted(Protocol):
-    """A data set that is counted without being in memory, such as a folder of partitions."""
-
-    @property
-    def n_pairs(self) -> int: ...
-    @property
-    def items_per_user(self) -> NDArray[np.int64]: ...
-    @property
-    def users_per_item(self) -> NDArray[np.int64]: ...
-
-
-def statistics(data: Interactions | Counted) -> Statistics:
-    """Return the statistics of a data set."""
+def statistics(data: Any) -> Statistics:
+    """Return the statistics of interactions, or of a folder of partitions, which is never in memory as a whole."""
     per_user, per_item = data.items_per_user, data.users_per_item
     per_user, per_item = per_user[per_user > 0], per_item[per_item > 0]
     top = np.sort(per_item)[::-1][: max(1, len(per_item) // 100)]

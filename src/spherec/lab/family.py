@@ -7,7 +7,6 @@ models are not fit again on more. Only training items are left out of a ranking.
 
 import csv
 import gzip
-import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -23,7 +22,7 @@ from scipy import sparse
 from torch import Tensor
 
 from spherec import rng
-from spherec.data.input_files import DamagedFileError, reading_file
+from spherec.data.input_files import reading_file
 from spherec.data.interactions import Interactions
 from spherec.data.splits import Fold
 from spherec.errors import ArgumentError
@@ -160,12 +159,12 @@ def split_family(path: str | PathLike[str]) -> tuple[Interactions, Interactions,
     all items from 0 to the largest id.
     """
     remedy = "each line must be a user's number of items and as many ids, all of them whole numbers >= 0"
-    with reading_file(path, damage=(ValueError, EOFError, zlib.error), remedy=remedy) as found:
+    with reading_file(path, remedy) as found:
         with gzip.open(found, "rt") if found.suffix == ".gz" else open(found, encoding="utf-8") as file:
             rows = [list(map(int, line.split())) for line in file]
         for number, row in enumerate(rows, start=1):
             if not row or row[0] != len(row) - 1 or min(row) < 0:
-                raise DamagedFileError(f"line {number} is not a count and as many items")
+                raise ValueError(f"line {number} is not a count and as many items")
     users = [sorted(set(items)) for count, *items in rows if count >= _FEWEST]
     shuffler = rng.legacy(1234)
     parts: tuple[list[tuple[int, int]], ...] = ([], [], [])

@@ -191,7 +191,7 @@ def _read_parquet(path: Path) -> Any:
     import polars as pl
 
     remedy = "remove it; p-values of the runs in it are then not shown until they are run again"
-    with reading_file(path, damage=Exception, remedy=remedy), open(path, "rb") as file:
+    with reading_file(path, remedy), open(path, "rb") as file:
         return pl.read_parquet(file)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.input_files import DamagedFileError, read_bytes, reading_file
+from spherec.data.input_files import read_bytes, reading_file
 from spherec.data.output_files import atomic_path
 from spherec.errors import DataError, quote
 from spherec.geometry import Vectors
@@ -69,12 +69,11 @@ def read_index(
 
     With `mmap`, the bytes are mapped from the file.
     """
-    damage = (ValueError, KeyError, TypeError, struct.error)
-    with reading_file(path, damage=damage, remedy=REMEDY), open(path, "rb") as file:
+    with reading_file(path, REMEDY), open(path, "rb") as file:
         content = read_bytes(file, 0, os.fstat(file.fileno()).st_size, mmap=mmap)
         length, checksum, mark = struct.unpack("<QQ8s", content[-24:].tobytes())
         if mark != _MARK or zlib.crc32(content[:-16].data) != checksum:
-            raise DamagedFileError("its end is missing, or its checksum is wrong")
+            raise ValueError("its end is missing, or its checksum is wrong")
         end = len(content) - 24 - length
         described = json.loads(content[end:-24].tobytes())
         config, there = dict(described["config"]), dict(described["vectors"])

@@ -108,7 +108,7 @@ class UsearchRanker(Ranker):
         """Read the index of these vectors from a file; `width` and `mmap` are as in `CML.use_index`."""
         described, content = index_file.read_index(path, vectors, mmap=mmap)
         config = Hnsw(**described | ({} if width is None else {"width": width}))
-        with reading_file(path, damage=RuntimeError, remedy=index_file.REMEDY):  # such as the format of another usearch
+        with reading_file(path, index_file.REMEDY):  # such as the format of another usearch
             return cls._view(content, vectors, config)
 
     @classmethod

@@ -7,7 +7,7 @@ from spherec.data import splits
 from spherec.data.cuts import Cut
 from spherec.data.events import Events
 from spherec.data.interactions import Interactions
-from spherec.data.read import read, read_book_crossing_names, read_events, read_names
+from spherec.data.read import read, read_events, read_names
 from spherec.data.read.formats import FORMATS, Reading
 
 pytestmark = pytest.mark.data
@@ -44,14 +44,6 @@ def test_the_book_crossing_preset_gives_table_1_and_the_embedded_cut(ratings):
 def test_the_cut_in_the_papers_text_gives_other_numbers(ratings):
     data = Interactions.from_events(Cut(min_value=5, min_per_user=11)(ratings))
     assert sizes(data) == (6_312, 138_539, 274_573)
-
-
-def test_every_book_of_the_dump_is_named_as_in_the_embedded_cut(shared):
-    names = read_book_crossing_names(shared / "data/book-crossing/BX-Books.csv.gz")
-    assert len(names) == 271_379
-    assert names["034545104X"] == "Flesh Tones: A Novel — M. J. Rose"
-    embedded = datasets.book_crossing()
-    assert embedded.item_names == tuple(names.get(isbn) for isbn in embedded.item_ids)
 
 
 def test_citeulike(shared):

@@ -107,7 +107,7 @@ def read_scipy(path: Path, reading: Reading) -> Iterator[Rows]:  # noqa: ARG001
 
 def load_matrix(path: Path) -> Any:
     """Return a matrix with all of its entries, in their order, in the form coo."""
-    with reading_file(path, damage=Exception, remedy="save it again with scipy.sparse.save_npz"):
+    with reading_file(path, "save it again with scipy.sparse.save_npz"):
         with path.open("rb") as file:
             matrix = sp.load_npz(file)
         if max(matrix.shape) > _LONGEST:

@@ -1,6 +1,5 @@
 """Tables of items: their names, their ids, their features. Importing this brings no polars."""
 
-import html
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -49,10 +48,6 @@ _WORD_COUNT = re.compile(r"\d+:\d+(?:\.\d+)?")  # a word and its count, as in Ci
 
 _PLAIN = Reading()
 
-# In BX-Books.csv, text beyond ASCII is UTF-8, most of it encoded twice, with bytes 0x80 to 0x9f lost as "?":
-_ENCODED_TWICE = re.compile(rb"\xc3\?\xc2([\xa0-\xbf])")  # é came as c3 ? c2 a9
-_LOST = re.compile(rb"\xc3\?\xc2\?|[\xc2\xc3]\?")  # characters that cannot be recovered
-
 
 def read_names(
     path: str | PathLike[str],
@@ -60,7 +55,6 @@ def read_names(
     id: str | None = None,
     name: str | None = None,
     header: Sequence[str] | None = None,
-    separator: str | None = None,
     encoding: str | None = None,
 ) -> dict[str, str]:
     """Read item names by external id, both as strings, from two columns of a file.
@@ -74,38 +68,22 @@ def read_names(
         id: The column with the external ids of items; by default recognised.
         name: The column with their names; by default recognised.
         header: The names of all columns, for delimited text that has none in its first line.
-        separator: The separator of columns; tab, comma, semicolon, |, :: and space are recognised by default.
         encoding: The encoding of a text file. By default UTF-8, or what a recognised format has.
     """
     refuse_without_polars()
     path = Path(path)
-    reading = Reading(header=header, separator=separator, encoding=encoding or "utf-8")
+    reading = Reading(header=header, encoding=encoding or "utf-8")
     if reading == _PLAIN and id is None and name is None and detect_format(path) == "delimited":
-        from spherec.data.read import dumps, streaming
+        from spherec.data.read import dumps
 
         if dumps.is_netflix_titles(path):
             return dumps.read_netflix_names(path)
-        if "".join(streaming.first_lines(path)[:1]).startswith(_BOOKS):
-            return read_book_crossing_names(path)
     plan = _recognise(path, _NAMES, reading, id, name)
     names = _by_id(_read_texts(path, plan))
     if not names:
         shown = " and ".join(map(repr, plan.roles.values()))
         raise DataError(f"{path} has no names: columns {shown} are empty; name the right ones")
     return names
-
-
-def read_book_crossing_names(path: str | PathLike[str]) -> dict[str, str]:
-    """Read "Title — Author" by ISBN from BX-Books.csv, and repair its accents where that can be done."""
-    refuse_without_polars()
-    plan = FORMATS["book-crossing"].layouts[0].apply(Reading(format="book-crossing"))
-    columns = {name: name for name in ("ISBN", "Book-Title", "Book-Author")}
-    rows = _read_texts(Path(path), replace(plan, columns=columns, options=_NAMES))
-    return {
-        isbn: " — ".join(_repair(text) for text in (title, author) if text)
-        for isbn, title, author in rows
-        if isbn and title
-    }
 
 
 def read_names_inside(files: Sequence[Path], reading: Reading) -> dict[str, str]:
@@ -175,7 +153,7 @@ def read_content(path: str | PathLike[str], item: str | None = None) -> tuple[An
 
         return load_matrix(path).tocsr(), None
     if _is_array(path):
-        with reading_file(path, damage=Exception, remedy="save it again with numpy.save, as plain numbers"):
+        with reading_file(path, "save it again with numpy.save, as plain numbers"):
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # a forged shape takes no memory
             return np.ascontiguousarray(mapped), None
     return read_item_table(path, item)
@@ -246,9 +224,9 @@ def _list_columns(path: Path, reading: Reading, *, may_lack_header: bool = False
     if plan.format == "json-lines" or json_lines.looks_like_json(lines):
         keys = dict.fromkeys(key for content in json_lines.read_objects(lines) for key in content)
         return replace(plan, format="json-lines"), [list(keys)]
-    first = lines[0] if lines and may_lack_header and plan.is_plain else ""
-    if first.startswith(_BOOKS):
+    if lines and lines[0].startswith(_BOOKS):
         plan = FORMATS["book-crossing"].layouts[0].apply(plan)
+    first = lines[0] if lines and may_lack_header and plan.is_plain else ""
     for separator, pattern in _HEADLESS.items():
         if re.fullmatch(pattern, first):
             header = ("id", "name", *(str(column) for column in range(2, len(first.split(separator)))))
@@ -267,10 +245,3 @@ def _read_texts(path: Path, plan: FilePlan) -> Iterator[tuple[str | None, ...]]:
 
 def _by_id(rows: Iterable[tuple[str | None, ...]]) -> dict[str, str]:
     return {external: text for external, text in rows if external and text}
-
-
-def _repair(text: str) -> str:
-    raw = _LOST.sub("\ufffd".encode(), _ENCODED_TWICE.sub(b"\xc3\\1", text.encode("latin-1")))
-    with suppress(UnicodeDecodeError):
-        text = raw.decode()
-    return html.unescape(text).strip()
