@@ -214,7 +214,7 @@ def test_a_missing_damaged_or_foreign_shard_is_one_sentence(model, tmp_path):
     shard = tmp_path / shards_of(path)[1]
     content = shard.read_bytes()
     shard.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
-    with pytest.raises(DataError, match=r"is damaged: its checksum is wrong; copy it again"):
+    with pytest.raises(DataError, match=r"is damaged.*its checksum is wrong; copy it again"):
         spherec.load(path)
     other = model_of(small(), seed=5, mainstream=0.6)
     other.save(tmp_path / "o.spherec", shards=3)
