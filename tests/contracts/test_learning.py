@@ -1,4 +1,4 @@
-"""Every sampler with every loss finds planted clusters. A new one adds its line."""
+"""Every sampler with every loss finds planted clusters."""
 
 from dataclasses import replace
 
@@ -7,20 +7,10 @@ import pytest
 from spherec import rng
 from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
-from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
+from spherec.sampling import TwoStage, Uniform
 from tests.training.planted import GOOD, SETTINGS, TRAIN, quality
-from tests.training.runs import train
+from tests.training.runs import each_sampler, train
 
-SAMPLERS = {
-    "uniform": Uniform(5),
-    "uniform shared": Uniform(25, shared=True),
-    "popularity": Popularity(5),
-    "popularity shared": Popularity(25, shared=True),
-    "two-stage": TwoStage(candidates=60),
-    "two-stage as released": TwoStage.as_released(5),
-    "hard": Hard(3),
-    "semi-hard": SemiHard(3),
-}
 LOSSES = {"hinge": Hinge(), "rank weight": Hinge(rank_weight=True), "softmin": Softmin()}
 
 
@@ -34,7 +24,7 @@ def test_random_vectors_find_nothing():
 
 
 @pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
-@pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
+@each_sampler
 def test_clusters_are_found(sampler, loss):
     assert learned(sampler=sampler, loss=loss) >= GOOD
 

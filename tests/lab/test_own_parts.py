@@ -14,7 +14,7 @@ from spherec.optim import Adam
 from spherec.ranking import Ranking
 from spherec.training import Training
 from tests.lab.tiny import DATA
-from tests.recommender.test_own import Squared, Steep
+from tests.training.test_own import Squared, Steep
 
 QUICK = {"folds": 2, "k": 5, "trials": 2, "validation": 0.2, "device": "cpu"}
 SMALL = {"dim": 4, "epochs": 2, "batch_size": 32, "validate_every": 1, "optimizer": Adam(0.05)}

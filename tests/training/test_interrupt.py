@@ -53,16 +53,10 @@ def test_during_validation_the_epoch_is_still_written_down(handler):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_pressed_twice_it_stops_at_once(handler, monkeypatch):
-    watch(monkeypatch, at_step(3, lambda: (press(), press())))
-    with pytest.raises(KeyboardInterrupt):
-        trained()
-    assert signal.getsignal(signal.SIGINT) is handler
-
-
-def test_after_an_error_the_handler_is_back(handler, monkeypatch):
-    watch(monkeypatch, at_step(3, crash))
-    with pytest.raises(Crash):
+@pytest.mark.parametrize(("act", "error"), [(lambda: (press(), press()), KeyboardInterrupt), (crash, Crash)])
+def test_pressed_twice_it_stops_at_once_and_after_any_error_the_handler_is_back(act, error, handler, monkeypatch):
+    watch(monkeypatch, at_step(3, act))
+    with pytest.raises(error):
         trained()
     assert signal.getsignal(signal.SIGINT) is handler
 
