@@ -6,8 +6,7 @@ import zipfile
 
 import polars as pl
 import pytest
-import scipy.sparse as sp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.data.read import read, read_events
@@ -240,46 +239,3 @@ def test_the_line_that_does_not_parse_is_found_deep_in_a_large_file(write, bad):
     path = write("a.csv.gz", GOOD + "u,i,3,2004-01-01\n" * 100_000 + bad + "\n" + "u,i,3,2004-01-01\n" * 100_000)
     with pytest.raises(DataError, match="line 100011: "):
         read_events(path, Reading(value="rating", time="when"))
-
-
-TEXTS = {
-    "delimited": GOOD,
-    "json-lines": '{"user": 1, "item": "a", "rating": 1.5}\n{"user": 2, "item": "b", "rating": 2}\n',
-    "book-crossing": '"User-ID";"ISBN";"Book-Rating"\r\n"1";"a\\"b";"5"\r\n"2";"b;c";"0"\r\n',
-    "echonest": "a\tb\t1\nc\td\t2\n",
-    "amazon-ratings": "A,B,5.0,1362960000\nC,D,1.0,1362960001\n",
-    "amazon-reviews": '{"reviewerID": "A", "asin": "B", "overall": 5.0, "unixReviewTime": 1}\n',
-    "movielens": "1::2::3::4\n5::6::7::8\n",
-    "netflix": "1:\n7,5,2005-09-06\n8,1,2005-09-07\n2:\n7,3,2005-09-06\n",
-    "adjacency": "1 2 3\n4 5\n",
-    "citeulike": "2 1 2\n1 3\n",
-}
-MATRIX = io.BytesIO()
-sp.save_npz(MATRIX, sp.csr_array([[1, 0, 1], [0, 1, 0]]))
-FILES = {name: text.encode() for name, text in TEXTS.items()} | {
-    "auto": GZIPPED,
-    "parquet": PARQUET.getvalue(),
-    "scipy": MATRIX.getvalue(),
-}
-NOISE = st.binary(max_size=60) | st.text(',;|:\t"\r\n\\{}[]0a\x0c\x1f\u2028', max_size=60).map(str.encode)
-
-
-@pytest.mark.filterwarnings("ignore::spherec.errors.UnreadValuesWarning")
-@pytest.mark.filterwarnings("ignore::spherec.errors.UncutValuesWarning")
-@pytest.mark.parametrize("format", sorted(FILES))
-@settings(max_examples=80, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    noise=NOISE, data=st.data(), packed=st.booleans(), encoding=st.sampled_from(["utf-8", "utf-8", "latin-1", "utf-16"])
-)
-def test_no_content_ends_in_anything_but_data_or_an_error_of_our_own(write, format, noise, data, packed, encoding):
-    good = FILES[format]
-    at, until = sorted(data.draw(st.tuples(st.integers(0, len(good)), st.integers(0, len(good))), label="replaced"))
-    content = data.draw(st.sampled_from([noise, good[:at] + noise + good[until:]]), label="content")
-    path = write("a", gzip.compress(content) if packed else content)
-    value = "rating" if format in ("auto", "delimited", "json-lines", "parquet") and data.draw(st.booleans()) else None
-    try:
-        data = read(path, format=format, value=value, encoding=encoding, duplicates="last")
-    except SpherecError as error:
-        the_sentence(error)
-    else:
-        assert len(data) > 0

@@ -15,7 +15,7 @@ from spherec.data.events import Duplicates, check_lowest_weight, level_of_caller
 from spherec.data.ids import as_id_array, invert
 from spherec.data.read.formats import FORMATS, FilePlan, Reading, describe_files, find_value, reader_of
 from spherec.data.read.recognition import recognise_all
-from spherec.errors import DataError, EmptyFileError, UncutValuesWarning, UnreadValuesWarning
+from spherec.errors import DataError, EmptyFileError, UncutValuesWarning, UnreadValuesWarning, shorten
 
 _ISO_DATE = r"^\d{4}-\d{2}-\d{2}"
 _WHOLE_DATE = "%Y-%m-%d %H:%M:%S%.f%z"
@@ -23,7 +23,6 @@ _YES_NO = {"true": "1", "false": "0"}
 _NO_ID = "rows that have no user or item"
 _DROP = ", or leave such rows out with missing='drop' (--missing drop)"
 _NOT_A_NUMBER = "which is not a number"
-_SHOWN = 60  # characters of a bad cell in an error
 
 
 class Piece(NamedTuple):
@@ -150,9 +149,8 @@ class Collector:
             except BadCellError as bad:
                 row, role, problem, remedy = bad.args
                 place, cell = rows.locate(row, role)
-                shown = repr(cell) if len(repr(cell)) <= _SHOWN else f"{repr(cell)[:_SHOWN]}…"
                 where = f"{file}, {place}: column {reading.roles[role]!r}"
-                raise DataError(f"{where} is {shown}, {problem}; correct the row{remedy}") from None
+                raise DataError(f"{where} is {shorten(repr(cell))}, {problem}; correct the row{remedy}") from None
             if self._is_full:
                 break
         if self._seen == seen and not self._is_full:

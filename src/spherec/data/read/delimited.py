@@ -14,14 +14,13 @@ import polars as pl
 
 from spherec.data.read.formats import FORMATS, FilePlan, Rows
 from spherec.data.read.streaming import Block, first_lines, read_blocks
-from spherec.errors import DataError, EmptyFileError
+from spherec.errors import DataError, EmptyFileError, quote
 
 SEPARATORS = ("\t", ",", ";", "|", "::", " ")
 """Separators that are tried, in this order."""
 
 _ONE_CHARACTER = "\x1f"  # stands for a separator of several characters, which polars does not know
 NULLS = ["", "NaN", "nan", "NA", "<NA>", "NULL", "null", "\\N", "None"]  # nothing, as pandas, R, SQL and Python write
-_SHOWN = 60  # characters of a bad line in an error
 _OTHER_WAYS = (
     ", or all by header= (--header) if the first line has none; other files by format= (--format): "
     + ", ".join(name for name, one in FORMATS.items() if one.layouts)
@@ -143,7 +142,7 @@ def find_table(path: Path, plan: FilePlan) -> Table:
     best = likeliest(tables)
     plan.refuse_missing(path, best.names, _OTHER_WAYS if plan.columns is None else "")
     header = ", ".join(best.names)
-    raise DataError(f"{path}, line 1: {best.lines[0][:_SHOWN]!r} is not {header}; name the right format")
+    raise DataError(f"{path}, line 1: {quote(best.lines[0])} is not {header}; name the right format")
 
 
 def list_tables(path: Path, plan: FilePlan) -> list[Table]:
@@ -196,6 +195,6 @@ def _explain(path: Path, block: Block, table: Table, n_headers: int) -> DataErro
     elif n_fields < n_columns and start == starts[-2] and not block.text.endswith(b"\n"):
         remedy = "the file ends there, as if it were cut off; fetch it again, or mend the line"
     return DataError(
-        f"{path}, line {block.line + start}: {lines[start][:_SHOWN]!r} has {n_fields} fields, and does not read as "
+        f"{path}, line {block.line + start}: {quote(lines[start])} has {n_fields} fields, and does not read as "
         f"{n_columns} columns separated by {table.separator!r}; {remedy}"
     )

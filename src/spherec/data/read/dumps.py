@@ -19,12 +19,11 @@ from spherec.data.frames import list_entries
 from spherec.data.input_files import reading_file
 from spherec.data.read.formats import Reading, Rows
 from spherec.data.read.streaming import first_lines, read_blocks
-from spherec.errors import DataError
+from spherec.errors import DataError, quote
 
 _WORDS = pl.col("words")
 _RATING = r"^(?:(?<movie>\d+):|(?<user>\d+),(?<value>[^,]+),(?<time>[^,]+))$"
 _TITLE = re.compile(r"(\d+),(?:\d{4}|NULL),(.+)")  # a title may have commas, and no quotes around it
-_SHOWN = 60  # characters of a bad line in an error
 _LONGEST = 2**31 - 1  # rows or columns
 
 
@@ -65,7 +64,7 @@ def read_netflix(path: Path, reading: Reading) -> Iterator[Rows]:
         if bad.height:
             line, text = bad.row(0)[:2]
             raise DataError(
-                f"{path}, line {line}: {text[:_SHOWN]!r} is neither MOVIE: nor USER,RATING,DATE after one; mend it"
+                f"{path}, line {line}: {quote(text)} is neither MOVIE: nor USER,RATING,DATE after one; mend it"
             )
         movie = rows["item"][-1] if rows.height else movie
         yield _rows_of_lines(rows.filter(pl.col("user").is_not_null()).drop("text", "movie"))

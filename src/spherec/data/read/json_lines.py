@@ -14,7 +14,6 @@ from spherec.data.read.streaming import Block, read_blocks
 from spherec.errors import DataError, quote
 
 _LOOKS_NESTED = r"^(?:[\[{]|true$|false$)"
-_SHOWN = 60  # characters of a bad line in an error
 _LOOKED_AT = 100  # objects by whose keys a file is recognised
 
 
@@ -104,7 +103,7 @@ def _find_problem(path: Path, block: Block, ids: set[str], numbers: set[str]) ->
             return _not_an_object(path, line, content)
         for name in ids:
             cell = content.get(name)
-            place = f"{path}, line {line}: {name!r} is {str(cell)[:_SHOWN]!r}"
+            place = f"{path}, line {line}: {name!r} is {quote(str(cell))}"
             if name in numbers and type(cell) not in (int, type(None)):
                 return DataError(f"{place}, but a whole number in other lines; make them alike")
             if name in numbers and not -(2**63) <= (cell or 0) < 2**63:
@@ -114,8 +113,7 @@ def _find_problem(path: Path, block: Block, ids: set[str], numbers: set[str]) ->
         try:
             pl.scan_ndjson(json.dumps(content).encode(), schema=dict.fromkeys(ids, pl.String())).collect()
         except pl.exceptions.PolarsError:
-            shown = repr(str(content)[:_SHOWN])
-            return DataError(f"{path}, line {line}: {shown} is not JSON that can be read; mend the line")
+            return DataError(f"{path}, line {line}: {quote(str(content))} is not JSON that can be read; mend the line")
     return None
 
 
@@ -125,7 +123,7 @@ def _not_an_object(path: Path, line: int, content: object) -> DataError:
         remedy = "write one object a line (jq -c '.[]', or with the name of its list: jq -c '.playlists[]')"
     if isinstance(content, str) and re.match(r"\{u?'", content):
         remedy = "it is in Python's notation; write json.dumps(ast.literal_eval(line)) instead of each line"
-    return DataError(f"{path}, line {line}: {str(content)[:_SHOWN]!r} is not a JSON object; {remedy}")
+    return DataError(f"{path}, line {line}: {quote(str(content))} is not a JSON object; {remedy}")
 
 
 def _objects(block: Block) -> Iterator[tuple[int, object]]:

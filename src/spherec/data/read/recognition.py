@@ -19,7 +19,6 @@ from spherec.data.read.parquet import first_cells
 from spherec.data.read.streaming import first_lines
 from spherec.errors import ArgumentError, DataError, EmptyFileError, UnreadValuesWarning, quote
 
-_SHOWN = 60  # characters of a line in an error
 _LOOKED_AT = 1000  # lines by which a list is recognised
 
 # Usual names of columns, in lower case and without anything between words; an earlier group goes before a later one.
@@ -144,7 +143,7 @@ def _choose_layout(path: Path, reading: Reading) -> FilePlan:
     if not first:
         raise EmptyFileError(f"{path} holds no text; give a file with events")
     known = " or ".join(layout.described for layout in layouts)
-    raise DataError(f"{path}, line 1: {first[:_SHOWN]!r} is not {reading.format} ({known}); name its columns")
+    raise DataError(f"{path}, line 1: {quote(first)} is not {reading.format} ({known}); name its columns")
 
 
 def _take_for(name: FormatName, reading: Reading, layout: FilePlan | None = None) -> FilePlan:
@@ -187,12 +186,11 @@ def _recognise_list(path: Path, lines: list[str], reading: Reading) -> FilePlan 
 
 def _undecided(path: Path, line: str, n_fields: int) -> DataError:
     """Return an error that says how the first line looks, and which options say what the file is."""
-    shown = f"{line[:_SHOWN]!r}{'…' if len(line) > _SHOWN else ''}"
     header = ",".join(("user", "item", "rating", "time", "…")[: max(n_fields, 2)])
     return DataError(
-        f"{path}, line 1: {shown} has no column names ({n_fields} fields), so it does not show what the file is; name "
-        f"its columns in their order with header= (--header {header}), or its format with format= (--format), one of "
-        f"{', '.join(FORMATS)}"
+        f"{path}, line 1: {quote(line)} has no column names ({n_fields} fields), so it does not show what the file is; "
+        f"name its columns in their order with header= (--header {header}), or its format with format= (--format), one "
+        f"of {', '.join(FORMATS)}"
     )
 
 
@@ -219,7 +217,7 @@ def _recognise_delimited(path: Path, plan: FilePlan) -> FilePlan:
         if len(names) != len(first) or len(names) < 2:
             continue
         if plan.header and find_columns(first, _USER_NAMES) and item_column(first):
-            raise DataError(f"{path}, line 1: {line[:_SHOWN]!r} holds names already; leave header= (--header) out")
+            raise DataError(f"{path}, line 1: {quote(line)} holds names already; leave header= (--header) out")
         found = _fill_in(path, names, plan)
         likely = found if likely == plan else likely
         if {found.user, found.item} <= set(names):
