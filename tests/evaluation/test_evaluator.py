@@ -18,7 +18,6 @@ from spherec.evaluation import Validation, evaluate, evaluate_cold, validation_p
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranking
 from tests import oracles
-from tests.oracles import mean_ndcg
 from tests.sampling.checks import directions, interactions, random_rows
 from tests.training.runs import Alike
 
@@ -259,30 +258,15 @@ def test_what_cannot_be_scored_is_refused(model, train, test, options, error, go
         evaluate(model, train, test, **options)
 
 
-def with_lonely_users(seed=0, n_users=25, n_items=30):
-    """Rows to train on and rows held out, disjoint; some users have nothing held out, some nothing to train on."""
-    whole, held = random_rows(n_users, n_items, 0.4, seed), random_rows(n_users, n_items, 0.3, seed + 1)
-    held[:3], whole[3] = 0, held[3]
-    return whole * (1 - held), whole * held
-
-
-def baskets(rows):
-    return {user: set(np.flatnonzero(row).tolist()) for user, row in enumerate(rows)}
-
-
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
 @pytest.mark.parametrize("k", [1, 5, 30, 50])
 @pytest.mark.parametrize("seed", range(3))
-def test_it_is_the_oracles_mean(seed, k, constraint):
-    train, held_out = with_lonely_users(seed)
-    lengths = torch.linspace(0.2, 1, 30)[:, None] if constraint == "ball" else 1.0
-    vectors = DenseVectors(directions(25, 6, seed), directions(30, 6, seed + 7) * lengths, constraint)
-    validation = Validation(interactions(train), interactions(held_out), k=k)
-    users, items = (table.double().tolist() for table in (vectors.user_table, vectors.item_table))
-    expected = mean_ndcg(users, items, baskets(train), baskets(held_out), k)
-    value = validation(vectors)
+def test_validation_is_the_mean_ndcg_of_users_with_held_out_items(seed, k, constraint):
+    train, held_out = map(interactions, parts(seed))
+    model = random_model(constraint, seed)
+    value = Validation(train, held_out, k=k)(model)
     assert type(value) is float
-    assert value == pytest.approx(expected)
+    assert value == pytest.approx(evaluate(model, train, held_out, k=k).ndcg)
 
 
 @pytest.mark.parametrize(("rows", "share"), [([[1, 0], [0, 1]], 0.9), ([[1, 1], [0, 1]], 1e-9)])

@@ -25,7 +25,6 @@ def interactions(rows, users=USERS, items=ITEMS):
 
 TRAIN = interactions([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]])
 TEST = interactions([[0, 1, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0]])
-EVERYONE = np.arange(3)
 
 
 def lists_of(*rows, data=TRAIN):
@@ -33,19 +32,7 @@ def lists_of(*rows, data=TRAIN):
     return GivenLists.from_events(Events.from_columns(users, items, values=ranks), data)
 
 
-def top(lists, k=3, users=EVERYONE):
-    return lists.top(users, k).items.tolist()
-
-
 # --- Lists -----------------------------------------------------------------------------------------------------------
-
-
-def test_unknown_items_keep_their_rank_as_misses():
-    lists = lists_of(("ann", "new", 1), ("ann", "b", 2), ("ann", "newer", 3), ("ann", "c", 4))
-    assert top(lists, k=4)[0] == [-1, 1, -1, 2]
-    scores = evaluate(lists, TRAIN, TEST, k=4)
-    assert scores.per_user.ndcg[0] == pytest.approx(oracles.ndcg([-1, 1, -1, 2], {1, 2}, 4))
-    assert scores.per_user.mrr[0] == 0.5
 
 
 @given(st.data())

@@ -105,13 +105,6 @@ def drawn_at_once(config, similarities=SIMILARITIES, seed=0):
     return two_stage(TRAIN, config, items).sample(*pairs(0, 0, FEWEST_DRAWS), space(items), generator(seed))
 
 
-@pytest.mark.parametrize("sharpness", [0, 0.05, 0.5, 1])
-def test_with_all_items_for_candidates_the_first_negative_follows_stage_two(sharpness):
-    negatives = drawn_at_once(TwoStage(negatives=1, sharpness=sharpness, beta=0.8))
-    assert negatives.valid.all()
-    assert_follows(negatives.items[:, 0].tolist(), items_law(sharpness=sharpness))
-
-
 @pytest.mark.parametrize("n", [2, 3])
 def test_negatives_are_drawn_one_after_the_other_without_replacement(n):
     negatives = drawn_at_once(TwoStage(negatives=n, sharpness=0.5), seed=n)
