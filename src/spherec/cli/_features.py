@@ -31,29 +31,24 @@ class FeatureOptions:
         """Return the features in the files side by side, with ids written as these; notes say what gave no numbers."""
         if not self.item_features:
             return None
-        chosen = dict(map(_parse_kind, self.feature_kinds or []))
+        chosen = [text.rpartition("=") for text in self.feature_kinds or []]  # column, "=", kind
         present = {path: list_columns(path) for path in self.item_features}
         everywhere = [name for columns in present.values() for name in columns]
-        for name in chosen:
+        for name, sign, kind in chosen:
+            if not name or kind not in _KINDS:
+                text = quote(name + sign + kind)
+                raise ArgumentError(f"--feature-kind needs COLUMN=KIND with one of {', '.join(_KINDS)}, got {text}")
             if name not in everywhere:
                 raise ArgumentError(f"--feature-kind: {describe_missing_column(name, everywhere)}")
         parts = []
         for path, columns in present.items():
-            own = {name: kind for name, kind in chosen.items() if name in columns}
-            item = next((name for name, kind in own.items() if kind == "id"), None)
-            kinds = {name: kind for name, kind in own.items() if kind != "id"}
+            item = next((name for name, _, kind in chosen if name in columns and kind == "id"), None)
+            kinds = {name: kind for name, _, kind in chosen if name in columns and kind != "id"}
             parts.append(read_features(path, item=item, kinds=kinds or None).spell_ids(item_ids))  # type: ignore[arg-type]
         features = Features.join(*parts)
         note(f"features: {', '.join(f'{name} ({size})' for name, size in features.sizes.items())}")
         describe_left_out(features)
         return features
-
-
-def _parse_kind(text: str) -> tuple[str, str]:
-    name, _, kind = text.rpartition("=")
-    if not name or kind not in _KINDS:
-        raise ArgumentError(f"--feature-kind needs COLUMN=KIND with one of {', '.join(_KINDS)}, got {quote(text)}")
-    return name, kind
 
 
 def read_new_features(files: Sequence[Path], known: Features) -> Features:

@@ -65,7 +65,7 @@ def print_error(error: SpherecError | OSError | MemoryError) -> None:
         if isinstance(error, FailedProcessError) or not is_first_to_fail():
             return
     text = str(error)
-    if isinstance(error, MemoryError) and not isinstance(error, SpherecError):
+    if isinstance(error, MemoryError):
         text = "there is not enough memory for this; give less data or smaller numbers"
     elif isinstance(error, OSError):  # which no check foresaw
         where = f"{error.filename}: " if error.filename is not None else ""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 import typer
 
 from spherec.artifact import Artifact
@@ -48,14 +49,8 @@ def evaluate_command(
     """
     crew = join(device)
     fold = splits.given(*Source(data=train, **vars(options)).load_parts(test))
-    refuse_unreadable(model)
-    lister: TrainedModel | GivenLists
-    if kind_of(model) is not None:
-        content = Artifact.load(model)
-        lister = TrainedModel(ModelState(replace(content, vectors=content.vectors.to(resolve(device)))))
-    else:
-        lists = Reading(user=options.user_column, item=options.item_column, value=rank_column)
-        lister = GivenLists.from_events(read_events(model, lists), fold.train)
+    lists = Reading(user=options.user_column, item=options.item_column, value=rank_column)
+    lister = _load_model(model, resolve(device)) or GivenLists.from_events(read_events(model, lists), fold.train)
     cold = np.flatnonzero(fold.train.users_per_item == 0)
     if not cold_items:
         parts = {"value": evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream, crew=crew)}
@@ -71,6 +66,15 @@ def evaluate_command(
         _show(model.name, parts, k)
         if cold_items:
             note(f"cold: only the {len(cold):,} cold items are ranked; warm: only the others; all: every item")
+
+
+def _load_model(path: Path, device: torch.device) -> TrainedModel | None:
+    """Load the model, to rank on this device; None for a table of lists."""
+    refuse_unreadable(path)
+    if kind_of(path) is None:
+        return None
+    content = Artifact.load(path)
+    return TrainedModel(ModelState(replace(content, vectors=content.vectors.to(device))))
 
 
 def _describe(scores: Scores) -> dict[str, float | int | None]:

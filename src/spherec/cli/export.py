@@ -41,13 +41,13 @@ def export_command(
     - spherec export books.spherec --part 0/4 -o books.0-of-4.usearch
     """
     chosen = find_format(output, format)
-    ids = output.with_suffix(chosen.ids_suffix) if chosen.ids_suffix else None  # of an index
-    for file in filter(None, (output, ids)):
+    ids = output.with_suffix(chosen.ids_suffix or output.suffix)  # of an index; other formats have none
+    for file in (output, ids):
         refuse_output(file, force)
-    if not (numbers := re.fullmatch(r"(\d+)/(\d+)", part, re.ASCII)) or int(numbers[1]) >= int(numbers[2]):
+    j, m = map(int, part.split("/")) if re.fullmatch(r"\d+/\d+", part, re.ASCII) else (0, 0)
+    if j >= m:
         raise ArgumentError(f"--part must be J/M with J from 0 to M - 1, such as 0/4, got {quote(part)}")
-    portion = int(numbers[1]), int(numbers[2])
-    loaded = Artifact.load(model, users=portion, items=portion)
+    loaded = Artifact.load(model, users=(j, m), items=(j, m))
     with counting_bar(f"writing {output.name}", "rows") as progress:
         write(output, loaded.vectors, loaded.data, format=chosen, what=what, names=names, progress=progress)
     described = _describe(loaded, output, chosen, what)
@@ -60,10 +60,10 @@ def export_command(
     if "dial_column" in described:
         default = loaded.vectors.mainstream
         note(f"number {described['dim'] - 1} of a user's vector is mainstream ({default:g} by default), the last is 0")
-    if ids is not None:
+    if chosen.ids_suffix:
         note(f"its keys are positions; {ids} has their ids")
         if what == "items":
-            others = "" if portion[1] == 1 else ", repeated for the indexes of all parts in their order"
+            others = "" if m == 1 else ", repeated for the indexes of all parts in their order"
             note(f"spherec recommend and similar answer through it with --index {shlex.quote(str(output))}{others}")
 
 

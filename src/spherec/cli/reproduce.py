@@ -45,7 +45,14 @@ def reproduce_command(
         raise ArgumentError(f"{given[0]} has no effect on {dataset}; leave it out")
     if dataset == "cml-family":
         _reproduce_family(runs, folder or Path(), models, output or Path("results") / dataset)
-        return
+    else:
+        _reproduce_paper(runs, dataset, data, rows, output)
+
+
+def _reproduce_paper(
+    runs: RunsOptions, dataset: Literal[PaperCut, "two-stage"], data: Path | None, rows: str | None, output: Path | None
+) -> None:
+    """Run rows of the paper's table, and write the table of all rows that are recorded."""
     is_variants = dataset == "two-stage"  # on Book-Crossing, in files of their own in its folder
     of_paper: PaperCut = "book-crossing" if dataset == "two-stage" else dataset
     output = output or Path("results") / of_paper

@@ -92,9 +92,10 @@ def tune_command(
     note(f"{goal.name} on {goal.validation:g} of each user's items; the study is in {show_place(storage)}")
     for advice in find_idle_settings(base, data):
         note(advice)
-    limits: TuneOptions = {"trials": search.trials, "minutes": search.minutes, "study": search.study}
+    options: TuneOptions = {"trials": search.trials, "minutes": search.minutes, "study": search.study}
     with _trials_bar(search.trials, goal) as watcher:
-        tuned = tune(data, base, space.domains, goal=goal, storage=storage, device=device, watcher=watcher, **limits)
+        options |= {"storage": storage, "device": device, "watcher": watcher}
+        tuned = tune(data, base, space.domains, goal=goal, **options)
     if tuned.best is not None:
         words = [word.replace(storage, show_place(storage)) for word in context.obj]  # without a database's password
         lines = _describe_best(tuned, goal, shlex.join(["spherec", *words]), environment_of(resolve(device))["commit"])
