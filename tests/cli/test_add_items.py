@@ -87,7 +87,7 @@ def test_kinds_and_unknown_content_are_said(spherec, folder):
     (folder / "new.csv").write_text("item_id,genre,year\n90,opera,2000\n")
     done = spherec("add-items", model, folder / "new.csv", "-o", folder / "x.spherec")
     assert done.code == 2
-    assert "no new item can be placed, because none has features" in done.err
+    assert "no new item of these files has features" in done.err
     for wrong in ("year", "year=colour"):
         done = spherec(*given, "--force", "--feature-kind", wrong)
         assert done.code == 2

@@ -99,31 +99,18 @@ def test_users_with_nothing_held_out_are_mentioned(command, files):
     assert f"{20 - len(set(few.users))} users have nothing held out" in done.err
 
 
-def test_tables_are_read_by_their_columns(command, files):
-    write_pairs(files / "train.csv", FOLD.train, ("who", "what"))
-    write_pairs(files / "test.csv", FOLD.test, ("who", "what"))
-    columns = ("--user-column", "who", "--item-column", "what")
-    done = command("model.spherec", "train.csv", "test.csv", "-k", 5, "--json", *columns)
-    told = json.loads(done.out)
-    known = set(FOLD.train.indices) | set(FOLD.test.indices)
-    assert len(known) == 30, "all items are in the tables"
-    assert told == pytest.approx(expected(5), abs=1e-6)
-
-
-def test_a_prepared_file_goes_beside_a_table(command, files):
-    write_pairs(files / "test.csv", FOLD.test, ("who", "what"))
-    columns = ("--user-column", "who", "--item-column", "what")
-    told = json.loads(command("model.spherec", "train.npz", "test.csv", "-k", 5, "--json", *columns).out)
-    assert told == pytest.approx(expected(5), abs=1e-6)
-
-
-def test_columns_of_lists_have_names_too(command, files):
+@pytest.mark.parametrize(
+    ("model", "train"),
+    [("model.spherec", "train.csv"), ("model.spherec", "train.npz"), ("lists.csv", "train.csv")],
+    ids=["two tables", "a prepared file and a table", "lists of another program"],
+)
+def test_tables_are_read_by_their_columns(command, files, model, train):
     names = ("who", "what", "place")
     write_lists(files / "lists.csv", 5, names)
     write_pairs(files / "train.csv", FOLD.train, names[:2])
     write_pairs(files / "test.csv", FOLD.test, names[:2])
     columns = ("--user-column", "who", "--item-column", "what", "--rank-column", "place")
-    told = json.loads(command("lists.csv", "train.csv", "test.csv", "-k", 3, "--json", *columns).out)
+    told = json.loads(command(model, train, "test.csv", "-k", 3, "--json", *columns).out)
     assert told == pytest.approx(expected(3), abs=1e-6)
 
 

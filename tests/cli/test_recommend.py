@@ -31,9 +31,6 @@ def records(done):
     return json.loads(done.out)
 
 
-# --- What is printed -------------------------------------------------------------------------------------------------
-
-
 def test_a_script_gets_records(command):
     assert records(command("recommend", "u1", "-k", 3, "--json")) == MODEL.recommend("u1", 3).as_dicts()
     assert records(command("recommend", "u2", "u1", "--format", "json")) == MODEL.recommend(["u2", "u1"]).as_dicts()
@@ -58,9 +55,6 @@ def test_csv(command):
     rows = list(csv.DictReader(io.StringIO(command("recommend", "u1", "-k", 2, "--format", "csv").out)))
     assert [row["name"] for row in rows] == [record.name for record in MODEL.recommend("u1", 2)]
     assert list(rows[0]) == ["user", "rank", "item", "name", "score"]
-
-
-# --- Who and what ----------------------------------------------------------------------------------------------------
 
 
 def test_lists_from_files(command, tmp_path):
@@ -98,18 +92,12 @@ def test_ids_that_are_no_words(spherec, tmp_path, users):
     assert records(spherec("similar", tmp_path / "m.spherec", 5, "--json")) == model.similar_items(5).as_dicts()
 
 
-# --- Everybody -------------------------------------------------------------------------------------------------------
-
-
 def test_everybody_as_parquet(command, tmp_path):
     done = command("recommend", "--all", "-k", 5, "-o", tmp_path / "lists.parquet")
     assert done.code == 0, done.err
     assert "60 rows written to" in done.err
     assert pl.read_parquet(tmp_path / "lists.parquet").equals(MODEL.recommend(USERS, 5).to_polars())
     assert sorted(file.name for file in tmp_path.iterdir()) == ["lists.parquet", "m.spherec"]
-
-
-# --- Through an index ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -153,8 +141,6 @@ def test_indexes_of_all_parts_give_the_same_answers(command, path, parts):
     assert model.recommend(["u1"], 5) == MODEL.recommend(["u1"], 5)
 
 
-# --- The dial --------------------------------------------------------------------------------------------------------
-
 REACHING = model_of(small(), mainstream=0.4)
 
 
@@ -177,9 +163,6 @@ def test_the_dial_turns_lists(dialled, tmp_path, place):
     assert pl.read_parquet(tmp_path / "lists.parquet").equals(lists)
 
 
-# --- What a file holds -----------------------------------------------------------------------------------------------
-
-
 def test_info(command, path):
     told = records(command("info", "--json"))
     assert told["users"] == 12
@@ -200,8 +183,6 @@ def test_info_counts_the_bytes_of_shards(command, path, tmp_path):
     assert told["shards"] == 3
     assert told["bytes"] == sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")) > whole
 
-
-# --- Bad input -------------------------------------------------------------------------------------------------------
 
 BAD = {
     "nobody": (("recommend",), ["say for whom", "--all", "--items"]),

@@ -72,9 +72,6 @@ def runs(path):
     return Counter((result.model, result.fold) for result in RecordFile(path))
 
 
-# --- What is run and written -----------------------------------------------------------------------------------------
-
-
 def test_the_table_stands_beside_the_papers(reproduce, tmp_path):
     done = reproduce("--rows", f"popularity-1-256,{ROW}", "--only-folds", "0,2")
     assert done.code == 0, done.err
@@ -137,8 +134,6 @@ def test_progress_is_shown_on_a_terminal(reproduce, monkeypatch):
     assert "2/2" in done.err
 
 
-# --- The published files ---------------------------------------------------------------------------------------------
-
 KEPT_USERS, KEPT_ITEMS = 25, 30
 
 
@@ -164,8 +159,6 @@ def test_the_published_file_is_cut_as_the_paper_did(reproduce, tmp_path, monkeyp
     (line,) = (tmp_path / "out/records.jsonl").read_text().splitlines()
     assert json.loads(line)["study"] == dataset
 
-
-# --- What cannot be --------------------------------------------------------------------------------------------------
 
 BAD = {
     "a fold too many": (("--only-folds", "0,4"), ["--only-folds must be comma-separated numbers in 0 … 3", "'0,4'"]),

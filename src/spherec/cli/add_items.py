@@ -41,12 +41,9 @@ def add_items_command(
         fresh, blank = (
             [new.item_ids[int(at)] for at in np.flatnonzero(is_new & some)] for some in (new.known, ~new.known)
         )
-        if not is_new.any():
-            raise DataError(f"the model has all {new.n_items:,} items of these files already; give new ones")
         if not fresh:
-            raise DataError(
-                f"no new item can be placed, because none has features: {enumerate_ids(blank)}; describe them"
-            )
+            why = f"no new item of these files has features: {enumerate_ids(blank)}; describe them"
+            raise DataError(why if blank else f"the model has all {new.n_items:,} items of these files already")
         loaded.add_items(new.align(fresh), names=None if names is None else read_names(names))
         loaded.save(output)
     counts = {"added": len(fresh), "known": int((~is_new).sum()), "blank": len(blank), "items": loaded.data.n_items}
