@@ -1,8 +1,10 @@
-"""`python -m tests.cli.hurried train …`: the command line, with a checkpoint every tenth of a second."""
+"""`python -m tests.cli.hurried train …`: the command line, with a checkpoint after so many SECONDS of the environment."""
+
+import os
 
 from spherec.cli import main
 from spherec.training import RunFiles
 
 if __name__ == "__main__":
-    RunFiles.__init__.__kwdefaults__["checkpoint_seconds"] = 0.1
+    RunFiles.__init__.__kwdefaults__["checkpoint_seconds"] = float(os.environ.get("SECONDS", "0.1"))
     main()
