@@ -1,4 +1,4 @@
-"""`python -m tests.cli.hurried train …`: the command line, with a checkpoint after so many SECONDS of the environment."""
+"""`python -m tests.cli.hurried train …`: the command line, with a checkpoint every CHECKPOINT_SECONDS."""
 
 import os
 
@@ -6,5 +6,5 @@ from spherec.cli import main
 from spherec.training import RunFiles
 
 if __name__ == "__main__":
-    RunFiles.__init__.__kwdefaults__["checkpoint_seconds"] = float(os.environ.get("SECONDS", "0.1"))
+    RunFiles.__init__.__kwdefaults__["checkpoint_seconds"] = float(os.environ.get("CHECKPOINT_SECONDS", "0.1"))
     main()

@@ -146,7 +146,7 @@ def spherec(folder, *options, limit=None):
 
     return subprocess.run(
         [*COMMAND, str(folder / "data.npz"), "-o", str(folder / MODEL), *QUICK, *options],
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1", "SECONDS": "0"},
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "OMP_NUM_THREADS": "1", "CHECKPOINT_SECONDS": "0"},
         preexec_fn=small_files if limit else None,
         capture_output=True,
         text=True,
