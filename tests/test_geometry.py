@@ -74,14 +74,6 @@ def test_distances_and_dot_products_are_those_of_plain_loops(b, d, n, shared, dt
     assert squared_distance(ones, others.expand(b, -1, -1)[:, 0]).tolist() == pytest.approx(one_to_one, abs=1e-12)
 
 
-def test_gathered_rows_are_those_of_the_indices():
-    space = DenseVectors(torch.arange(20.0).reshape(5, 4), torch.arange(28.0).reshape(7, 4))
-    for shape in ((), (0,), (3,), (2, 3), (2, 0), (2, 3, 4)):
-        index = torch.randint(5, shape, generator=torch.Generator().manual_seed(0))
-        assert torch.equal(space.users(index), space.user_table[index])
-        assert torch.equal(space.items(index), space.item_table[index])
-
-
 # --- Reach -----------------------------------------------------------------------------------------------------------
 
 

@@ -110,13 +110,6 @@ def test_imports_only_from_below():
                 assert is_allowed, f"{name_of(path)} imports {module}"
 
 
-def test_every_exception_is_needed():
-    for part, neighbours in NEIGHBOURS.items():
-        modules = {module for path, imported in IMPORTS.items() if part_of(path) == part for module in imported}
-        unused = {name for name in neighbours if not any(f"{m}.".startswith(f"spherec.{name}.") for m in modules)}
-        assert not unused, f"{part} imports nothing of {unused}"
-
-
 def test_every_part_has_a_level_and_no_level_names_what_is_gone():
     parts = {part_of(path) for path in TREES}
     assert parts <= set().union(*LEVELS)

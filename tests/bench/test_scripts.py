@@ -73,13 +73,6 @@ def test_our_model_runs_for_each_length_and_a_baseline_once():
         assert 0 < run.ndcg <= 1
 
 
-def test_a_model_that_cannot_be_fit_is_left_out(monkeypatch, capsys):
-    monkeypatch.setattr("spherec.lab.baselines.ease.LARGEST", 3)
-    runs = measure(generate_interactions(20, 30, 200), ("ease", "most-popular"), Plan(), CPU, 0.0)
-    assert [run.model for run in runs] == ["most-popular"]
-    assert "ease is left out: " in capsys.readouterr().out
-
-
 def test_each_tree_comes_first_every_other_time():
     called = []
 

@@ -191,12 +191,6 @@ def test_a_pair_is_active_where_a_negative_is_near(loss, edge, distance):
     assert not isinstance(loss, Hinge) or (loss(triplets) > 0).tolist() == [distance < edge]
 
 
-def test_the_nearest_negative_is_infinitely_far_where_there_is_none():
-    valid = torch.tensor([[True, True], [False, True], [False, False]])
-    triplets = Triplets(torch.ones(3), torch.tensor([[3.0, 2.0], [1.0, 4.0], [0.0, 0.0]]), valid, N_ITEMS)
-    assert triplets.nearest().tolist() == [2, 4, float("inf")]
-
-
 def test_softmin_stays_finite_where_its_exponentials_do_not():
     positive = torch.tensor([4.0, 0.0], requires_grad=True)
     negative = torch.tensor([[0.0, 4.0], [4.0, 4.0]], requires_grad=True)

@@ -241,10 +241,6 @@ def test_through_an_index_queries_get_the_same_together_and_alone():
         assert together.scores[row, : query.k].tobytes() == alone.scores[0].tobytes()
 
 
-def test_no_queries_have_no_lists():
-    assert MODELS["sphere"].rank([]).items.shape == (0, 1)
-
-
 WRONG = {
     "k": {"user": 1, "k": 0},
     "a k that is no number": {"user": 1, "k": "3"},

@@ -10,7 +10,6 @@ import torch
 
 from spherec.embedding import EmbeddingTable, LiveVectors
 from spherec.errors import DataError, TrainingError
-from spherec.geometry import DenseVectors
 from spherec.losses import Hinge, Softmin
 from spherec.optim import Adam
 from spherec.sampling import TwoStage, Uniform
@@ -233,15 +232,6 @@ def test_blocks_are_the_vectors_of_a_copy_to_the_last_bit(block_size, constraint
     index = torch.tensor([[3, 5], [5, 0]])
     assert torch.equal(live.users(index), copy.users(index))
     assert torch.equal(live.items(index), copy.items(index))
-
-
-def test_a_copy_stays_while_the_run_continues():
-    run = run_of()
-    copy = run.vectors.copy()
-    before = DenseVectors(copy.user_table.clone(), copy.item_table.clone())
-    run.step(torch.tensor([0]), torch.tensor([1]))
-    assert same(copy, before)
-    assert not same(run.vectors.copy(), before)
 
 
 def test_validation_makes_no_copy_of_the_tables(monkeypatch):
