@@ -1,4 +1,4 @@
-"""From a model, or the lists of any other, to scores: who counts, what is listed, and what never leaks."""
+"""From a model, or the lists of any other, to scores: who counts, what is listed, what never leaks; validation."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

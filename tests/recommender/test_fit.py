@@ -1,4 +1,4 @@
-"""Learning through the model object: from anything, with a bar or without, the same as the trainer."""
+"""Learning through the model object: from anything, with a bar or without, the same as the trainer; what people see."""
 
 import inspect
 import time

@@ -150,17 +150,15 @@ def test_several_processes_are_refused(monkeypatch):
         model.partial_fit(as_interactions([("zoe", "new")]))
 
 
+# --- The dial --------------------------------------------------------------------------------------------------------
+
 MODEL, PLAIN = model_of(DATA, mainstream=0.4), model_of(DATA)
-# --- Lists -----------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_similar_and_why_does_not_depend_on_reach():
     assert MODEL.similar_items(ITEMS, 5) == PLAIN.similar_items(ITEMS, 5)
     assert MODEL.similar_users(USERS, 5) == PLAIN.similar_users(USERS, 5)
     assert MODEL.explain("u1", "i1") == PLAIN.explain("u1", "i1")
-
-
-# --- More training ---------------------------------------------------------------------------------------------------
 
 
 def reaching(**options):
@@ -213,9 +211,6 @@ def test_more_training_from_next_to_nothing(old, new, subspace_dim):
 
 def pairs_from(rows):
     return spherec.Interactions.from_pairs(*zip(*rows, strict=True))
-
-
-# --- Popularity ------------------------------------------------------------------------------------------------------
 
 
 def test_lists_grow_more_popular_with_the_dial():

@@ -1,4 +1,4 @@
-"""Recommendations: nothing that is seen, nothing that is closed, exactly k, and the nearest first."""
+"""Recommendations, by ids and in index space: nothing that is seen or closed, exactly k, and the nearest first."""
 
 import io
 
@@ -168,6 +168,8 @@ def test_a_model_is_evaluated_by_its_ids_unless_it_knows_the_answers():
     with pytest.raises(spherec.errors.DataError, match="trained on pairs"):
         evaluate(MODEL, fold.train, fold.test)
 
+
+# --- Queries in index space -------------------------------------------------------------------------------------------
 
 MODELS = {"sphere": model_of(DATA, mainstream=0.4), "ball": model_of(DATA, constraint="ball")}
 SOME = st.none() | st.lists(st.integers(0, len(ITEMS) - 1), unique=True).map(lambda items: np.array(items, dtype=int))

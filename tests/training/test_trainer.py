@@ -1,4 +1,5 @@
-"""The loop: what it looks at, what it remembers, and that only data, config and device decide what it learns."""
+"""The loop: what it looks at, what it remembers and shows, that only data, config and device decide what it learns, and
+odd data."""
 
 import math
 import threading

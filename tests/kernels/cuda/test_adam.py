@@ -1,4 +1,4 @@
-"""The optimiser's kernels, orders and batches against plain torch."""
+"""The optimiser's kernels, orders, batches and whole steps against plain torch."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The two stages of candidates and negatives against their laws, and against what they replace."""
+"""Negatives: both stages against their laws and what they replace, draws without a user's items, and who has what."""
 
 from bisect import bisect_right
 
