@@ -53,18 +53,13 @@ class Filters:
         if self.items is not None and output is not None:
             raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
 
-    @property
-    def unknown(self) -> Unknown:
-        """Action on ids that the model does not know."""
-        return "skip" if self.skip_unknown else "error"
-
     def parse(self, text: str | None, known: IdMap) -> list[Hashable] | None:
         """Return the ids of an option: comma-separated, or @FILE."""
         if text is None:
             return None
         words = [text] if text.startswith("@") or text in known else [word.strip() for word in text.split(",")]
         remedy = "check the ids; --skip-unknown skips unknown ones"
-        return _parse_ids("item", filter(None, words), known, self.unknown, remedy)
+        return _parse_ids("item", filter(None, words), known, remedy, skip=self.skip_unknown)
 
     def options(self, known: IdMap) -> dict[str, Any]:
         """Return the filters as the library takes them."""
@@ -101,7 +96,9 @@ def recommend_command(
         print_results(results, format, as_json, ["user"], lambda _: "For a user with these items")
         return
     remedy = "for a new user give --items; --skip-unknown skips unknown ids"
-    who = None if filters.everybody else _parse_ids("user", users or [], data.user_ids, filters.unknown, remedy)
+    who = (
+        None if filters.everybody else _parse_ids("user", users or [], data.user_ids, remedy, skip=filters.skip_unknown)
+    )
     if output is None:
         results = loaded.recommend(who, k, **options)
         print_results(results, format, as_json, ["user"], lambda record: f"For user {record.user}")
@@ -192,7 +189,7 @@ def _load(model: Path, index: list[str] | None) -> CML:
 
 
 def _parse_ids(
-    role: str, texts: Iterable[str], known: IdMap, unknown: Unknown = "error", remedy: str = "check the id"
+    role: str, texts: Iterable[str], known: IdMap, remedy: str = "check the id", *, skip: bool = False
 ) -> list[Hashable]:
     """Return the known ids that texts stand for; @FILE is a file with one id per line.
 
@@ -203,6 +200,7 @@ def _parse_ids(
         is_file = text.startswith("@") and text not in known
         lines = read_text_file(Path(text[1:])).splitlines() if is_file else [text]
         words += [line.strip() for line in lines if line.strip()] if is_file else lines
+    unknown: Unknown = "skip" if skip else "error"
     indices = known.index_of(spell_like(words, known.array), role=role, unknown=unknown, remedy=remedy)
     return [known[index] for index in indices]
 
