@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from spherec.data.events import Events
 from spherec.errors import DataError, check_number
 
-_LARGEST = np.finfo(np.float64).max
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Cut:
     def __post_init__(self) -> None:
         check_number("min_per_user", self.min_per_user, 0, _LARGEST)
         check_number("min_per_item", self.min_per_item, 0, _LARGEST)
-        check_number("min_value", self.min_value or 0, -_LARGEST, _LARGEST)
+        check_number("min_value", 0 if self.min_value is None else self.min_value, -_LARGEST, _LARGEST)
 
     def __call__(self, events: Events) -> Events:
         """Return the events that pass; they must be merged. Events without values count 1 each."""

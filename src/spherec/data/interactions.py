@@ -254,7 +254,7 @@ class Interactions:
         """Return the item indices of a user index, ascending."""
         if not isinstance(user, int | np.integer) or not 0 <= user < self.n_users:
             raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {quote(user)}")
-        return self.indices[self.indptr[user] : self.indptr[user + 1]]
+        return self.indices[self.indptr[int(user)] : self.indptr[user + 1]]
 
     def filter(self, mask: NDArray[np.bool_], name: str | None = None) -> "Interactions":
         """Return the pairs where `mask` (E,) is true, under the same indices; `name` describes this step."""
@@ -393,7 +393,9 @@ def check_weights(weights: NDArray[np.float64]) -> None:
 def check_rows(indptr: NDArray[np.int64], indices: NDArray[np.int32], n_users: int, n_items: int) -> None:
     """Raise a `DataError` unless the rows are sorted, distinct, in range, and as many as the users."""
     fits = (
-        indptr.shape == (n_users + 1,) and indices.ndim == 1 and (indptr.dtype, indices.dtype) == (np.int64, np.int32)
+        indptr.shape == (n_users + 1,)
+        and indices.ndim == 1
+        and (indptr.dtype == np.int64 and indices.dtype == np.int32)
     )
     if not fits or indptr[0] != 0 or indptr[-1] != len(indices) or np.any(np.diff(indptr) < 0):
         raise DataError(

@@ -13,8 +13,8 @@ from spherec.data.container import import_guest, kind_of
 from spherec.data.cuts import Cut
 from spherec.data.events import Events
 from spherec.data.interactions import Interactions
-from spherec.data.read.formats import Paths, Reading, list_files, refuse_without_polars
-from spherec.errors import DataError
+from spherec.data.read.formats import FORMATS, Paths, Reading, list_files, refuse_without_polars
+from spherec.errors import DataError, check_choice
 
 if TYPE_CHECKING:
     from spherec.data.read.collector import Collector  # brings polars
@@ -24,6 +24,7 @@ _Settings = ParamSpec("_Settings")
 
 def read_interactions(path: Paths, reading: Reading) -> Interactions:
     """Read, merge and cut a file, or several as one (see `list_files`); a prepared one is loaded and cut."""
+    check_choice("format", reading.format, ("auto", *FORMATS))
     files = list_files(path)
     if prepared := next(filter(kind_of, files), None) if reading.format == "auto" else None:
         if len(files) > 1:

@@ -17,7 +17,7 @@ from spherec.data.read.formats import FORMATS, VALUE_NAMES, FilePlan, FormatName
 from spherec.data.read.json_lines import looks_like_json, read_objects
 from spherec.data.read.parquet import first_cells
 from spherec.data.read.streaming import first_lines
-from spherec.errors import ArgumentError, DataError, EmptyFileError, UnreadValuesWarning, quote
+from spherec.errors import DataError, EmptyFileError, UnreadValuesWarning, check_choice, quote
 
 _LOOKED_AT = 1000  # lines by which a list is recognised
 
@@ -88,8 +88,7 @@ def recognise_all(files: Sequence[Path], reading: Reading) -> list[FilePlan]:
 
 def recognise(path: Path, reading: Reading) -> FilePlan:
     """Return how to read a file, with the format and the columns that its content shows; report what was recognised."""
-    if reading.format not in ("auto", *FORMATS):
-        raise ArgumentError(f"format must be one of auto, {', '.join(FORMATS)}, got {quote(reading.format)}")
+    check_choice("format", reading.format, ("auto", *FORMATS))
     if FORMATS.get(reading.format, FORMATS["delimited"]).layouts:
         reading.refuse_layout(f"format {reading.format!r}")
         return _choose_layout(path, reading)
