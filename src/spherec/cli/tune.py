@@ -73,7 +73,7 @@ def tune_command(
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
-    """Keep test data out of DATA. After Ctrl-C, the same command continues. Needs 'spherec[tune]'. Examples:
+    """Keep test data out of DATA. After Ctrl-C, the same command continues. Examples:
 
     - spherec tune book-crossing -o best.toml --search sampler.beta=0.1..1.0 --trials 30
     - spherec train book-crossing --config best.toml -o books.spherec
