@@ -210,7 +210,7 @@ def test_folded_in_users_count_like_all_others():
 def test_wrong_weights_are_one_sentence():
     with pytest.raises(DataError, match="no values to weigh pairs by"):
         Interactions.from_pairs(PLAYS.user, PLAYS.item, weigh=True)
-    with pytest.raises(DataError, match="115 numbers"):
+    with pytest.raises(DataError, match="115"):
         replace(DATA, weights=np.ones(3))
     with pytest.raises(ArgumentError, match="leave out weight"):
         spherec.CML(device="cpu").fit(DATA, weight="plays")
