@@ -39,7 +39,7 @@ _COMMANDS = {
     },
     "Measure and improve": {
         "evaluate": "Rank all items for every user who has test items, leave out training items, and score the lists.",
-        "tune": "Search for the best settings: train with many, score each on held-out items, stop poor ones early.",
+        "tune": "Search the best settings: train with many, score each, stop poor ones early.",
         "compare": "Train and test our models and baselines alike: which is best for your data, and at what cost?",
         "reproduce": "Train and test every row of the paper's table on 4 folds, and compare the figures.",
     },
