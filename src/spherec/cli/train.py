@@ -35,6 +35,7 @@ class TrainSettings(ModelSettings):
 
     dim: int | None = model_option("Dimensions of the space.", "N")
     epochs: int | None = model_option("Most passes over the pairs.", "N")
+    seed: int | None = model_option("Seed of everything random.", "N")
 
 
 @group
@@ -86,7 +87,7 @@ def train_command(
     - spherec train plays.csv --user-column listener --item-column record -o music.spherec
     - torchrun --nproc-per-node 4 -m spherec train events.parts -o model.spherec
     """
-    training = model.training(dim=model.dim, epochs=model.epochs)
+    training = model.training(dim=model.dim, epochs=model.epochs, seed=model.seed)
     crew = join(device)
     with run.open(crew) as files:
         made = CML.from_config(training, device=device)
