@@ -3,29 +3,41 @@
 import json
 import re
 import shlex
+import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import typer
+from rich.table import Table
 
 from spherec.cli._features import FeatureOptions
 from spherec.cli._options import AsJson, group, option
-from spherec.cli._output import grid, note, show
+from spherec.cli._output import SafeConsole, grid, note, show
 from spherec.cli._runs import RunsOptions, runs_bar
 from spherec.cli._source import Source
+from spherec.data.features import Features
 from spherec.data.output_files import atomic_write
 from spherec.device import resolve
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError, escape_controls, quote
-from spherec.lab import Comparison, ComparisonPlan, Result, TableRow
+from spherec.evaluation.metrics import ndcg
+from spherec.lab import ComparedModel, Comparison, ComparisonPlan, Result, TableRow
 from spherec.lab.registry import BASELINES, default_models, find_models
 from spherec.lab.tables import (
     best_baseline,
     comparison_columns,
     comparison_csv,
+    describe_ends,
     describe_folds,
+    describe_test,
+    describe_time,
     page_cells,
     summarize,
 )
+
+_SHORT = ("model", "NDCG %", "MMR", "fit s")
+"""Columns of the table while more is to come."""
 
 
 @group
@@ -33,16 +45,34 @@ class PlanOptions:
     """Options that decide the figures."""
 
     models: str | None = option(
-        f"Comma-separated presets and baselines: {', '.join(BASELINES)}; with --item-features also accurate+features, "
-        "content-knn. Default: our main presets and all baselines.",
+        f"Comma-separated presets, as they come (fast) or tuned (fast+tuned), and baselines: {', '.join(BASELINES)}; "
+        "with --item-features also accurate+features, content-knn. Default: all baselines, fast and accurate in both "
+        "ways.",
         "NAMES",
     )
-    folds: int = option("Parts that each user's items are dealt over.", "N", default=4)
+    folds: int | None = option("Parts that each user's items are dealt over. Default: 4, if rough 2.", "N")
     test: list[str] | None = option("Data to test on instead of folds. May be repeated.", "DATA")
     k: int = option("Length of the lists.", "N", "-k", default=50)
-    trials: int = option("Settings to try for each model on each fold.", "N", default=10)
+    trials: int | None = option("Settings to try for each model on each fold. Default: 10, if rough 3.", "N")
+    rough: bool = option(
+        "Take fewer folds and trials, by default of fast models alone: without accurate, tuned presets, bpr.",
+        None,
+        "--rough",
+        default=False,
+    )
     validation: float = option("Share of training items on which settings are chosen.", "SHARE", default=0.05)
     seed: int = option("Random seed of everything.", "N", default=0)
+
+    def figures(self) -> dict[str, Any]:
+        """Return the numbers of the plan, by name."""
+        names, usual = ("folds", "trials", "k", "validation", "seed"), (2, 3) if self.rough else (4, 10)
+        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
+        return {"folds": usual[0], "trials": usual[1], **given}
+
+    def find_models(self, features: Features | None) -> tuple[ComparedModel, ...]:
+        """Return the models that are named, or those of the default."""
+        names = default_models(features, rough=self.rough) if self.models is None else self.models.split(",")
+        return tuple(find_models(filter(None, map(str.strip, names)), features))
 
 
 @group
@@ -77,23 +107,23 @@ def compare_command(
     """Each model is tried with the same number of settings on a validation part of the training items, then trained
     with the best on all of them, and tested once. What is recorded is not run again: stop and start at will. Examples:
 
-    - spherec compare book-crossing --models two-stage,ease,als --trials 5
+    - spherec compare book-crossing --rough
     - spherec compare split/train.npz --test split/test.npz --item-features songs.csv --models accurate+features,ease
     """
-    folds, records = runs.folds(1 if options.test else options.folds), place.find(source)
+    figures, records = options.figures(), place.find(source)
+    folds = runs.folds(1 if options.test else figures["folds"])
     data, test = source.load_parts(options.test) if options.test else (source.load(), None)
-    known = features.read(data.item_ids)
-    named = default_models(known) if options.models is None else [model.strip() for model in options.models.split(",")]
-    found = tuple(find_models(filter(None, named), known))
-    figures = {name: getattr(options, name) for name in ("folds", "k", "trials", "validation", "seed")}
-    plan = ComparisonPlan(found, **figures, workers=runs.workers)
+    known, device = features.read(data.item_ids), resolve(runs.device)
+    plan = ComparisonPlan(options.find_models(known), **figures, workers=runs.workers)
     comparison = Comparison(plan, data, records, test=test)
     if before := len(comparison.results()):
         note(f"{before} tests were recorded before in {records}; choose another --output to run them again")
+    if estimates := comparison.estimate(device=device, folds=folds):
+        note(f"this takes {describe_time(estimates)}")
     with runs_bar(comparison.runs_left(folds)) as watch:
+        after, needs_all = partial(_report, comparison, as_json), options.models is not None
         try:
-            needs_all = options.models is not None
-            results = comparison.run(device=resolve(runs.device), folds=folds, watch=watch, needs_all=needs_all)
+            results = comparison.run(device=device, folds=folds, watch=watch, needs_all=needs_all, after=after)
         except KeyboardInterrupt:
             note("finished work is saved; rerun the same command to continue")
             raise
@@ -101,7 +131,7 @@ def compare_command(
         note(f"{model} is left out: {error}")
     if comparison.failed and not results:
         raise TrainingError("no model could be fit; name others with --models")
-    table = summarize(results, plan.metrics, comparison.user_values)
+    table, baseline = summarize(results, plan.metrics, comparison.user_values), best_baseline(results)
     command = escape_controls(shlex.join(["spherec", *context.obj]))
     texts = {"csv": comparison_csv(table, plan.metrics), "md": comparison.page(records.name, command, table)}
     for ending, text in texts.items():
@@ -115,10 +145,15 @@ def compare_command(
         note(str(error))
     if as_json:
         models = [{**comparison_columns(row, plan.metrics), **_describe(row, results)} for row in table]
-        facts_too = {"name": records.name, "data": comparison.sizes, "best_baseline": best_baseline(results)}
+        facts_too = {"name": records.name, "data": comparison.sizes, "best_baseline": baseline}
         typer.echo(json.dumps({**facts_too, "models": models}))
     else:
-        _show(table, best_baseline(results), plan, records.name)
+        show(_lay_out(table, plan, records.name, without=("p MAP",)))  # 80 characters have no room for it
+        note(
+            f"{describe_folds(table)} Ours in bold; MMR: median popularity of what is recommended; fit: the last alone"
+        )
+        for text in filter(None, [baseline and describe_test(baseline), describe_ends(results)]):
+            note(text)
     note(f"{place.output} holds {records.name}.csv, {records.name}.md and, in {records.name}, the records")
 
 
@@ -128,15 +163,27 @@ def _describe(row: TableRow, results: Sequence[Result]) -> dict[str, object]:
     return {"ours": row.is_ours, "folds": row.folds, "settings": settings}
 
 
-def _show(table: Sequence[TableRow], baseline: str | None, plan: ComparisonPlan, name: str) -> None:
+def _report(comparison: Comparison, as_json: bool, model: str) -> None:
+    """Show the table so far in a terminal; elsewhere a line on a model that is done."""
+    table = summarize(comparison.results(), comparison.plan.metrics)
+    table = sorted(table, key=lambda row: -row[ndcg.name].mean)
+    if as_json or not sys.stdout.isatty():
+        (cells,) = (page_cells(row, comparison.plan.metrics) for row in table if row.model == model)
+        note(", ".join(f"{head} {cell}" for head, cell in cells.items() if cell))
+        return
+    hidden = [head for head in page_cells(table[0], comparison.plan.metrics) if head not in _SHORT]
+    console = SafeConsole(markup=False, emoji=False, highlight=False)
+    with console.capture() as shown:
+        console.print(_lay_out(table, comparison.plan, "so far", hidden))
+    sys.stdout.write(f"{shown.get()}\n")  # above the bar, which a console of its own would not know
+
+
+def _lay_out(table: Sequence[TableRow], plan: ComparisonPlan, name: str, without: Sequence[str]) -> Table:
     cells = [page_cells(row, plan.metrics) for row in table]
-    header = [column for column in cells[0] if column != "p MAP"]  # 80 characters have no room for it
+    header = [column for column in cells[0] if column not in without]
     shown = grid(header, (), title=f"{name}: lists of {plan.k}", box=None, padding=(0, 1, 0, 0))
     for row, texts in zip(table, cells, strict=True):
         shown.add_row(*(texts[column].replace(" ", "") for column in header), style="bold" if row.is_ours else None)
     for column in shown.columns:
         column.no_wrap = True
-    show(shown)
-    note(f"{describe_folds(table)} Ours in bold; MMR: median popularity of what is recommended; fit: the last alone")
-    if baseline is not None:
-        note(f"p NDCG: paired t-test over users against {baseline}, the best baseline; the page has that of MAP, too")
+    return shown

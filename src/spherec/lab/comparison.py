@@ -4,9 +4,11 @@ Each model is searched at random: its default settings first, then others drawn 
 best by NDCG on the validation part is fit again on all training data and tested once.
 """
 
+import math
 import time
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib.metadata import version
@@ -14,6 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
+import numpy as np
 import torch
 
 from spherec.data import splits
@@ -30,7 +33,7 @@ from spherec.lab import tables
 from spherec.lab.models import ComparedModel, FitContext, versions_of
 from spherec.lab.records import RecordFile, Result, Trial, UserValues, data_id, environment_of
 from spherec.lab.registry import default_models, find_models, known_models
-from spherec.lab.runs import Stage, Watch, best_trial, run_all, run_trial
+from spherec.lab.runs import Cost, Stage, Watch, best_trial, run_all, run_trial
 from spherec.lab.tables import TableRow, summarize
 
 COMPARED_METRICS: tuple[Metric, ...] = (average_precision, ndcg, recall, median_popularity)
@@ -136,6 +139,8 @@ class Comparison:
         self.user_values: UserValues | None = UserValues(folder)
         self.failed: dict[str, str] = {}
         "Models that could not be fit, and why."
+        self.estimates: dict[str, float | None] = {}
+        "Seconds that `estimate` expects of each model, the least first."
         self._results, self._trials = RecordFile(folder / "records.jsonl"), RecordFile(folder / "trials.jsonl")
         # The training part of a fold in two: to learn from, and to choose on.
         self._inner = cache(lambda fold: validation_part(self.parts[fold].train, plan.validation, seed=plan.seed))
@@ -161,6 +166,20 @@ class Comparison:
         """Return the number of fits that are left at most: trials and tests."""
         return sum(len(self._settings_to_try(model, fold)) + 1 for model, some in self.missing(folds) for fold in some)
 
+    def estimate(self, *, device: torch.device, folds: Iterable[int] | None = None) -> dict[str, float | None]:
+        """Return the seconds that what is missing will take, by model: measured on a small piece of each one's work.
+
+        None where it is not known, as of a baseline of the user's own. Models that cannot be fit are left out.
+        """
+        found = {}
+        for model, some in self.missing(folds):
+            with suppress(SpherecError):
+                model.check(self.parts[some[0]].train)
+                found[model.name] = self._expect(model, some, self._context(model, device))
+        last = math.inf
+        self.estimates = dict(sorted(found.items(), key=lambda one: last if one[1] is None else one[1]))
+        return self.estimates
+
     def run(
         self,
         *,
@@ -168,13 +187,17 @@ class Comparison:
         folds: Iterable[int] | None = None,
         watch: Watch | None = None,
         needs_all: bool = True,
+        after: Callable[[str], None] = lambda _: None,
     ) -> list[Result]:
         """Run what is missing, on these folds or on all; return everything that is recorded then.
 
-        A model that lacks a package or cannot take the data is an error, unless not all are needed.
+        A model that lacks a package or cannot take the data is an error, unless not all are needed. Models run in the
+        order of `estimates`, if there are any; `after` is called with the name of each when it is done.
         """
         self.failed.clear()
         missing = [(model, some) for model, some in self.missing(folds) if self._can_run(model, needs_all)]
+        places = list(self.estimates)
+        missing.sort(key=lambda one: places.index(one[0].name) if one[0].name in places else len(places))
         if missing and self.user_values is not None:
             require_polars("the file of users' values")
         for model, some in missing:
@@ -182,11 +205,13 @@ class Comparison:
                 self._inner(fold)  # cut before several ask for it at once
         self._results.path.parent.mkdir(parents=True, exist_ok=True)
         for model, some in missing:
-            where = torch.device("cpu") if model.on_cpu else device
+            context = self._context(model, device)
             self._watch = watch or (lambda _: None)
-            self._environment = environment_of(where) | {package: version(package) for package in model.packages}
+            packages = {package: version(package) for package in model.packages}
+            self._environment = environment_of(context.device) | packages
             try:
-                self._run_model(model, some, FitContext(k=self.plan.k, seed=self.plan.seed, device=where))
+                self._run_model(model, some, context)
+                after(model.name)
             except TrainingError as error:  # the other models may do better
                 self.failed[model.name] = str(error)
         return self.results()
@@ -206,18 +231,19 @@ class Comparison:
         for row, texts in zip(table, cells, strict=True):
             texts["model"] = f"**{row.model}**" if row.is_ours else row.model
         baseline = tables.best_baseline(results)
-        test = f"p: paired t-test over users (mean of each over folds) against {baseline}, the best baseline. "
+        test = f"{tables.describe_test(baseline)} Each user counts with their mean over folds. " if baseline else ""
         parts = [
             f"# {title}: models compared",
             f"{sizes}. Lists of {plan.k}. {tables.describe_folds(table)}",
             tables.to_markdown(list(cells[0]), [list(texts.values()) for texts in cells]),
-            f"{test if baseline else ''}fit s, peak MB: the last fit alone, mean over folds; memory of the GPU, or of "
+            f"{test}fit s, peak MB: the last fit alone, mean over folds; memory of the GPU, or of "
             "the process where a model ran without one.",
             f"For each model and fold, up to {plan.trials} settings were tried on a validation part of "
             f"{100 * plan.validation:g} % of the training pairs; the best by NDCG was fit again on all of them and "
             "tested once.",
             f"```sh\n{command}\n```",
             f"## Settings chosen\n\n{tables.chosen_settings(table, results)}",
+            *filter(None, [tables.describe_ends(results)]),
             f"Made by {tables.describe_environments(results)}.",
         ]
         return "\n\n".join(parts) + "\n"
@@ -233,6 +259,35 @@ class Comparison:
         space = {name: list(values) for name, values in model.search_space.items()}
         identity = {**self.identity(model), "trials": self.plan.trials, "space": space}
         return Result(self.study, model.name, fold, identity, is_ours=model.is_ours)
+
+    def _context(self, model: ComparedModel, device: torch.device) -> FitContext:
+        where = torch.device("cpu") if model.on_cpu else device
+        return FitContext(k=self.plan.k, seed=self.plan.seed, device=where)
+
+    def _expect(self, model: ComparedModel, folds: Sequence[int], context: FitContext) -> float | None:
+        """Return the seconds of all trials of a model that are missing on these folds, and of its tests."""
+        known, costs, total = self._trials.by_key(), dict[tuple[Any, ...], Cost | None](), 0.0
+        part = self.parts[folds[0]]
+        trial_users = self._inner(folds[0]).test.active_users if model.has_choices else 0
+        for fold in folds:
+            drawn, fits = model.draw(self.plan.trials, seed=self.plan.seed, fold=fold), []
+            for settings in drawn:
+                kind = tuple(settings.get(name) for name in model.costly)
+                if kind not in costs:
+                    costs[kind] = Cost(0.0, 0.0, 0.0)  # of a fit that fails
+                    with suppress(TrainingError), enough_memory():
+                        costs[kind] = model.measure(part, settings, context)
+                if (cost := costs[kind]) is None:
+                    return None
+                epochs, lists = model.count_epochs(settings, part.train)
+                fits.append(cost.start + epochs * cost.epoch)
+                if model.has_choices and self._trial(model, fold, settings).key not in known:
+                    total += fits[-1] + lists * cost.user * trial_users
+            total += float(np.mean(fits)) + cost.user * part.test.active_users  # the best is not known yet
+        return total
+
+    def _trial(self, model: ComparedModel, fold: int, settings: dict[str, Any]) -> Result:
+        return Result("trial", model.name, fold, {**self.identity(model), "settings": settings}, settings)
 
     def _can_run(self, model: ComparedModel, is_needed: bool) -> bool:
         try:
@@ -265,7 +320,7 @@ class Comparison:
         settings = dict(trial.settings)
         stage = Stage(f"{model.name} trial {trial.number + 1}", fold, "choosing")
         context = self._begin(stage, context)
-        record = Result("trial", model.name, fold, {**self.identity(model), "settings": settings}, settings)
+        record = self._trial(model, fold, settings)
         done = known.get(record.key)
         if done is None:
             fit, metrics = partial(model.fit_validated, settings=settings, context=context), self._metrics()

@@ -16,11 +16,13 @@ such as the version of a file; `check(train)`, which raises an error before long
 """
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 
 from spherec import rng
@@ -31,9 +33,11 @@ from spherec.errors import ArgumentError
 from spherec.evaluation import ItemLister, Validation
 from spherec.geometry import DenseVectors
 from spherec.lab.records import Settings
-from spherec.lab.runs import FittedModel, raise_if_interrupted, train_validated
+from spherec.lab.runs import Cost, FittedModel, raise_if_interrupted, time_list, train_validated
 from spherec.lab.search_space import apply_settings, default_search, flatten
-from spherec.training import EpochRecord, History, Run, Training, join, train
+from spherec.losses.softmin import temperature_for
+from spherec.start import Random
+from spherec.training import EpochRecord, History, Run, Trained, Training, join, train
 from spherec.training.config import PRESETS
 
 Progress = Callable[[EpochRecord, History], None]
@@ -43,10 +47,27 @@ SearchValues = Mapping[str, Sequence[Any]]
 FEATURED = "+features"
 """Ending of the name of a preset that learns from item features."""
 
+TUNED = "+tuned"
+"""Ending of the name of a preset whose settings are searched."""
+
+TEMPERATURE = "temperature_share"
+"""Setting of a tuned preset: its temperature as a share of the one that comes from the data."""
+
+_SOFTMIN: SearchValues = {
+    TEMPERATURE: (1.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.2, 1.5),
+    "optimizer.learning_rate": (1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2, 3e-2),
+    "mainstream": (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2),
+    "effort": (0.25, 0.5, 1.0, 2.0),
+}
+
 PRESET_SEARCHES: dict[str, SearchValues] = {
-    "accurate": {},  # takes its temperature from the data, and runs to the end of its schedule
-    "fast": {},
-    "quick": {},
+    "accurate": _SOFTMIN,
+    "quick": {
+        "start.catalogue_weight": (30.0, 100.0, 300.0, 1000.0, 3000.0, 10_000.0),
+        "start.regularization": (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1),
+        "mainstream": (0.3, 0.4, 0.5, 0.6, 0.75, 1.0, 1.2),
+    },
+    "fast": _SOFTMIN,
     "two-stage": {
         "dim": (128, 256),
         "loss.margin": (0.5, 1.0, 1.5),
@@ -55,7 +76,10 @@ PRESET_SEARCHES: dict[str, SearchValues] = {
         "sampler.sharpness": (0.0, 0.02, 0.05),
     },
 }
-"""Values to search for each preset, besides its own, which come first. Epochs are chosen by early stopping."""
+"""Values to search for each tuned preset, besides its own, which come first. A preset itself is taken as it comes; with
+a constant learning rate, epochs are chosen by early stopping in both."""
+
+_TIMED_EPOCHS, _TIMED_STEPS = 3, 20
 
 
 @dataclass(frozen=True)
@@ -82,6 +106,10 @@ class ComparedModel(ABC):
     "True for a model of few settings, of which none is left out by chance: `trials` does not limit them."
     mmr_at_most: float | None = None
     "Upper limit on validation MMR; settings above it are chosen only if all are."
+    epochs_in: str | None = None
+    "Setting with the number of epochs, which take equally long; None for a model that is fit in one go."
+    costly: tuple[str, ...] = ()
+    "Settings that decide how long a fit takes, besides its epochs."
 
     @property
     def has_choices(self) -> bool:
@@ -115,6 +143,25 @@ class ComparedModel(ABC):
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> DenseVectors | ItemLister:
         """Fit on these interactions."""
 
+    def measure(self, part: Fold, settings: Settings, context: FitContext) -> Cost | None:
+        """Measure the time of a fit, by a few epochs if it has some; None if it cannot be measured."""
+        clock: list[float] = []
+        look = replace(context, on_epoch=lambda *_: clock.append(time.perf_counter()))
+        if self.epochs_in:
+            settings = {**settings, self.epochs_in: _TIMED_EPOCHS}
+            self.fit(part.train.filter(np.arange(len(part.train)) < 100), settings, context)  # compile first
+        began = time.perf_counter()
+        fitted = self.fit(part.train, settings, look)
+        if context.device.type == "cuda":
+            torch.cuda.synchronize(context.device)
+        whole = time.perf_counter() - began
+        epoch = (clock[-1] - clock[0]) / (_TIMED_EPOCHS - 1) if self.epochs_in else 0.0
+        return Cost(max(whole - _TIMED_EPOCHS * epoch, 0), epoch, time_list(fitted, part, context.k))
+
+    def count_epochs(self, settings: Settings, train: Interactions) -> tuple[int, int]:  # noqa: ARG002, ours need it
+        """Return the number of epochs of a trial, at most, and how often its lists are made."""
+        return (settings[self.epochs_in] if self.epochs_in else 0), 1
+
 
 class UserBaseline(ComparedModel):
     """A model of the user's own among the others: an object with `name` and `fit(train, settings, context)`."""
@@ -139,6 +186,9 @@ class UserBaseline(ComparedModel):
             )
         return fitted
 
+    def measure(self, *_: object) -> None:
+        """Measure nothing: it is not known what a small piece of its work is."""
+
 
 class OurModel(ComparedModel):
     """A config of spherec under a name: early stopping on the validation part, then as long on everything.
@@ -149,6 +199,7 @@ class OurModel(ComparedModel):
 
     is_ours = True
     packages = ("numba",)
+    costly = ("dim",)
 
     def __init__(
         self, name: str, config: Training, search: SearchValues | None = None, *, features: Features | None = None
@@ -163,16 +214,17 @@ class OurModel(ComparedModel):
             search = {path: domain.grid() for path, domain in default_search(config).items()}
         own = flatten(config.to_dict())
         self.search_space = {
-            path: (own[path], *(value for value in values if value != own[path]))
+            path: tuple(dict.fromkeys((own.get(path, values[0]), *values)))
             for path, values in search.items()
-            if path in own and features is None
+            if path in (*own, TEMPERATURE) and features is None
         }
 
     @classmethod
-    def preset(cls, name: str, features: Features | None = None) -> "OurModel":
-        """Return the preset of this name; with features, it learns from them."""
-        ending = "" if features is None else FEATURED
-        return cls(f"{name}{ending}", PRESETS[name].training, PRESET_SEARCHES.get(name), features=features)
+    def preset(cls, name: str, features: Features | None = None, *, tuned: bool = False) -> "OurModel":
+        """Return the preset of this name, as it comes or tuned; with features, it learns from them."""
+        ending = TUNED if tuned else "" if features is None else FEATURED
+        search = PRESET_SEARCHES[name] if tuned else {}
+        return cls(f"{name}{ending}", PRESETS[name].training, search, features=features)
 
     @property
     def has_choices(self) -> bool:
@@ -203,13 +255,41 @@ class OurModel(ComparedModel):
 
     def _prepare(self, data: Interactions, settings: Settings, context: FitContext) -> tuple[Training, Progress]:
         """Return the config and a callback that passes epochs on to the context."""
-        config = self.configure(settings, context)
+        config = self.configure(settings, data, context.seed)
         epochs = config.plan(len(data)).epochs
         return config, lambda epoch, _: context.on_epoch(epoch.epoch, epochs)
 
-    def configure(self, settings: Settings, context: FitContext) -> Training:
-        """Return the config with these settings and the comparison's seed."""
-        return replace(apply_settings(self.config, settings), seed=context.seed)
+    def configure(self, settings: Settings, data: Interactions, seed: int) -> Training:
+        """Return the config with these settings and this seed."""
+        settings, share = dict(settings), settings.get(TEMPERATURE, 1.0)
+        settings.pop(TEMPERATURE, None)
+        config = replace(apply_settings(self.config, settings), seed=seed)
+        return config if share == 1 else config.change({"loss": {"temperature": share * temperature_for(data)}})
+
+    def measure(self, part: Fold, settings: Settings, context: FitContext) -> Cost:
+        """Measure the time of a step, by some on the first users, and of a start as a whole."""
+        config, crew = self.configure(settings, part.train, context.seed), join(context.device)
+        features = None if self.features is None else self.features.align(part.train.item_ids)
+
+        def run(steps: float, **changes: Any) -> tuple[Trained, float]:
+            few = part.train.filter(np.arange(len(part.train)) < steps * config.batch_size)
+            began = time.perf_counter()
+            trained = train(Run(few, replace(config, **changes), features=features, crew=crew))
+            return raise_if_interrupted(trained), time.perf_counter() - began
+
+        for steps in (1, _TIMED_STEPS):  # compile first
+            trained, start = run(steps, epochs=1, start=Random())
+        (epoch,) = trained.history.epochs
+        start -= epoch.seconds
+        if config.start != Random():
+            run(1, epochs=0)
+            trained, start = run(math.inf, epochs=0)
+        per_epoch = epoch.seconds * len(part.train) / epoch.pairs
+        return Cost(start, per_epoch, time_list(trained.vectors, part, context.k))
+
+    def count_epochs(self, settings: Settings, train: Interactions) -> tuple[int, int]:
+        plan = self.configure(settings, train, 0).plan(len(train))
+        return plan.epochs, 1 + plan.epochs // plan.validate_every
 
 
 def versions_of(*parts: object) -> dict[str, str]:

@@ -10,7 +10,7 @@ from spherec.lab.baselines.graph_filters import ChebyCf, GfCf
 from spherec.lab.baselines.ials import IalsBaseline
 from spherec.lab.baselines.implicit_models import Bpr, Knn
 from spherec.lab.baselines.most_popular import MostPopular
-from spherec.lab.models import FEATURED, PRESET_SEARCHES, ComparedModel, OurModel, UserBaseline
+from spherec.lab.models import FEATURED, PRESET_SEARCHES, TUNED, ComparedModel, OurModel, UserBaseline
 from spherec.training import Training
 from spherec.training.config import PRESETS
 
@@ -19,14 +19,22 @@ BASELINES: Mapping[str, ComparedModel] = {baseline.name: baseline for baseline i
 """The built-in baselines: what a user might take instead."""
 
 
-def default_models(features: Features | None = None) -> list[str]:
-    """Return the names of our presets and of all built-in baselines, those that need features included."""
-    with_features = [] if features is None else [f"accurate{FEATURED}", ContentKnn.name]
-    return [*(name for name in PRESETS if not PRESET_SEARCHES[name]), *BASELINES, *with_features]
+_OURS = ("quick", "fast", "accurate", f"quick{TUNED}", f"fast{TUNED}", f"accurate{TUNED}")
+_ROUGH = (*(name for name in BASELINES if name != Bpr.name), "quick", "fast")  # without those that take longest
+
+
+def default_models(features: Features | None = None, *, rough: bool = False) -> list[str]:
+    """Return the names of all built-in baselines, those that need features included, and of our presets.
+
+    A rough comparison leaves out those that take longest.
+    """
+    with_features = [] if features is None else [ContentKnn.name, f"accurate{FEATURED}"]
+    return [*(_ROUGH if rough else (*BASELINES, *_OURS)), *with_features]
 
 
 def known_models() -> list[str]:
-    return [*PRESETS, *BASELINES]
+    """Return the names of all models that need no features."""
+    return [*PRESETS, *(f"{name}{TUNED}" for name in PRESET_SEARCHES), *BASELINES]
 
 
 def find_models(models: Iterable[object], features: Features | None = None) -> list[ComparedModel]:
@@ -45,20 +53,19 @@ def find_models(models: Iterable[object], features: Features | None = None) -> l
 def _find_by_name(name: str, features: Features | None) -> ComparedModel:
     if name in BASELINES:
         return BASELINES[name]
-    preset = name.removesuffix(FEATURED)
-    if name != ContentKnn.name and preset not in PRESETS:
-        known = known_models()
+    known, untuned, featured = known_models(), name.removesuffix(TUNED), name.removesuffix(FEATURED)
+    if name in known:
+        return OurModel.preset(untuned, tuned=name != untuned)
+    if name != ContentKnn.name and featured not in PRESETS:
         raise ArgumentError(
             f"there is no model called {quote(name)}{suggest(name, known)}; there are {', '.join(known)}"
         )
-    if name == preset and name in PRESETS:
-        return OurModel.preset(name)
     if features is None:
         raise ArgumentError(
             f"{name} needs item features; give some with --item-features, in Python with ContentKnn(features) and "
             "OurModel.preset(name, features), or leave it out"
         )
-    return ContentKnn(features) if name == ContentKnn.name else OurModel.preset(preset, features)
+    return ContentKnn(features) if name == ContentKnn.name else OurModel.preset(featured, features)
 
 
 def _as_model(model: object) -> ComparedModel:

@@ -9,8 +9,9 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+import numpy as np
 import torch
 
 from spherec.data.splits import Fold
@@ -57,6 +58,29 @@ def run_trial(
         return Trial(settings, failed=str(error), seconds=time.perf_counter() - began), None
     seconds = time.perf_counter() - began
     return Trial(settings, scores, fitted.epochs, seconds, pruned=fitted.pruned), fitted
+
+
+class Cost(NamedTuple):
+    """Seconds that a model takes on some data."""
+
+    start: float
+    "Of a fit, besides its epochs."
+    epoch: float
+    "Of an epoch."
+    user: float
+    "Of a user's list and its metrics."
+
+
+def time_list(model: DenseVectors | ItemLister, part: Fold, k: int) -> float:
+    """Return the seconds that the list of a user takes, from those of some hundred."""
+    tested, clock = np.flatnonzero(part.test.items_per_user), []
+    for users in (tested[:32], tested[:32], tested[:1024]):  # compile first
+        some = part.test.filter(np.isin(part.test.users, users))
+        began = time.perf_counter()
+        evaluate(model, part.train, some, k=k)
+        clock.append(time.perf_counter() - began)
+    more = len(users) - 32
+    return max(clock[2] - clock[1], 0) / more if more > 0 else clock[1] / len(users)
 
 
 def best_trial(trials: Sequence[Trial], metric: str = ndcg.name, mmr_at_most: float | None = None) -> Trial | None:

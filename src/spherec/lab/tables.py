@@ -48,7 +48,8 @@ class TableRow:
     is_ours: bool = True
     peak_mb: float | None = None
     p_values: Mapping[str, float] = field(default_factory=dict)
-    "P-values against the best baseline, by metric; none for that baseline itself and where single users are not known."
+    """P-values against the best baseline, by metric, corrected for the number of models by Holm; none for that baseline
+    itself and where single users are not known."""
 
     def __getitem__(self, metric: str) -> MeanStd:
         return self.scores[metric]
@@ -71,15 +72,18 @@ def summarize(
     """
     groups, baseline = group_by_model(results), None if user_values is None else best_baseline(results)
     models = list(groups) if user_values is None else sorted(groups, key=lambda model: -_mean_ndcg(groups[model]))
+    p_values: dict[str, dict[str, float]] = {model: {} for model in models}
+    if user_values is not None and baseline is not None:
+        others = (model for model in models if model != baseline)
+        p_values |= {model: _p_values(groups[model], groups[baseline], user_values, metrics) for model in others}
+        _correct(list(p_values.values()))
     rows = []
     for model in models:
-        group, p_values = groups[model], dict[str, float]()
-        if user_values is not None and baseline is not None and model != baseline:
-            p_values = _p_values(group, groups[baseline], user_values, metrics)
+        group = groups[model]
         scores = {metric.name: MeanStd.of([one.scores[metric.name] for one in group], metric) for metric in metrics}
         seconds = {name: _mean([one.seconds.get(name) for one in group]) or 0.0 for name in ("choosing", "training")}
         epochs, peak_mb = (_mean([one.settings.get("epochs") for one in group]), _mean([one.peak_mb for one in group]))
-        rows.append(TableRow(model, len(group), scores, seconds, epochs, group[0].is_ours, peak_mb, p_values))
+        rows.append(TableRow(model, len(group), scores, seconds, epochs, group[0].is_ours, peak_mb, p_values[model]))
     return rows
 
 
@@ -110,7 +114,7 @@ def comparison_columns(row: TableRow, metrics: Sequence[Metric]) -> dict[str, An
     """Return the values of a row by the names of the CSV columns; None where one is not known."""
     known = {name: None if math.isnan(figure) else figure for name, figure in figures(row, metrics).items()}
     cost = {"fit_seconds": row.seconds["training"], "peak_mb": row.peak_mb}
-    return {"model": row.model, **known, **cost, "p_value_vs_best_baseline": row.p_values.get(ndcg.name)}
+    return {"model": row.model, **known, **cost, "p_holm_vs_best_baseline": row.p_values.get(ndcg.name)}
 
 
 def comparison_csv(table: Sequence[TableRow], metrics: Sequence[Metric]) -> str:
@@ -189,8 +193,56 @@ def _p_values(
     return found
 
 
+def _correct(p_values: Sequence[dict[str, float]]) -> None:
+    """Correct the p-values of each metric for their number, in place (Holm, 1979).
+
+    The k-th least of n is multiplied by n + 1 − k, and is no less than those before it, so that the probability of any
+    false finding in the table is that of one test.
+    """
+    for metric in {metric for values in p_values for metric in values}:
+        tested, least = sorted((values for values in p_values if metric in values), key=lambda one: one[metric]), 0.0
+        for place, values in enumerate(tested):
+            least = max(least, min(values[metric] * (len(tested) - place), 1.0))
+            values[metric] = least
+
+
 def _show_p(value: float | None) -> str:
     return "" if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def describe_test(baseline: str) -> str:
+    """Say where p-values come from."""
+    return f"p: paired t-test over users against {baseline}, the best baseline, corrected for their number by Holm."
+
+
+def describe_ends(results: Iterable[Result]) -> str:
+    """Say which values were chosen at the end of their grid; nothing where none was. Nothing is less than a 0."""
+    ends = Counter[str]()
+    for result in results:
+        for name, values in result.identity.get("space", {}).items():
+            numbers = [value for value in values if isinstance(value, int | float)]
+            if len(numbers) > 1 and (chosen := result.settings[name]) in (min(numbers), max(numbers)) and chosen:
+                ends[f"{result.model} {name} {chosen:g}"] += 1
+    at = ", ".join(f"{end} ({count} fold{'s' * (count > 1)})" for end, count in ends.items())
+    return f"At the end of the grid, so that a wider one might do better: {at}." if at else ""
+
+
+def describe_time(estimates: Mapping[str, float | None]) -> str:
+    """Say how long a comparison is expected to take, and if it is long, where the time goes."""
+    total = sum(seconds or 0 for seconds in estimates.values())
+    parts = [f"{model} {_show_seconds(each)}" for model, each in estimates.items() if each is not None and total >= 60]
+    parts += [f"{model} cannot be measured" for model, each in estimates.items() if each is None]
+    return f"about {_show_seconds(total)}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _show_seconds(seconds: float) -> str:
+    return (
+        f"{seconds:.0f} s"
+        if seconds < 90
+        else f"{seconds / 60:.0f} min"
+        if seconds < 5400
+        else f"{seconds / 3600:.1f} h"
+    )
 
 
 def describe_folds(table: Sequence[TableRow]) -> str:

@@ -90,7 +90,11 @@ class GfCf(ComparedModel):
     """
 
     name = "gf-cf"
-    search_space: Mapping[str, Sequence[Any]] = {"alpha": (0.3, 0.1, 1.0, 3.0), "vectors": (256, 64, 512)}
+    search_space: Mapping[str, Sequence[Any]] = {
+        "alpha": (0.3, 0.03, 0.1, 1.0, 3.0, 10.0),
+        "vectors": (256, 32, 64, 128, 512, 1024),
+    }
+    costly = ("vectors",)
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ScoredRanker:
         graph = ItemGraph(train, context.device)
@@ -111,16 +115,16 @@ class ChebyCf(ComparedModel):
         scores = R D_I^-β (h(P) + α V Vᵀ) D_I^β        h(P) = Σ_k c_k T_k(1 − 2P),  k = 0 … K
 
     T_k are Chebyshev's polynomials (Kim and others, Graph Spectral Filtering with Chebyshev Interpolation, SIGIR 2025).
-    The default settings are those of the authors for Gowalla; the other values are of their other data sets.
+    The default settings are those of the authors for Gowalla; those of their other data sets are among the others.
     """
 
     name = "chebycf"
     search_space: Mapping[str, Sequence[Any]] = {
         "order": (8,),  # K
-        "flatness": (1.5, 10.0),  # φ
+        "flatness": (1.5, 1.0, 3.0, 10.0, 30.0),  # φ
         "vectors": (512,),  # η
-        "alpha": (0.2, 0.1),
-        "beta": (0.4, 0.2, 0.0),
+        "alpha": (0.2, 0.05, 0.1, 0.4, 0.8),
+        "beta": (0.4, 0.6, 0.5, 0.2, 0.0),
     }
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ScoredRanker:

@@ -17,6 +17,7 @@ from spherec.lab.models import ComparedModel, FitContext
 from spherec.lab.records import Settings
 from spherec.ranking import Ranking
 
+_MOST_NEIGHBOURS = 1 << 27  # of all items: implicit takes some 40 bytes for each
 _LEAST = np.finfo(np.float32).min  # the score that implicit gives to what is left out
 
 
@@ -39,11 +40,12 @@ class Bpr(_ImplicitModel):
     """Bayesian personalised ranking (Rendle and others, 2009). With several threads, runs differ slightly."""
 
     name = "bpr"
+    epochs_in, costly = "iterations", ("factors",)
     search_space: Mapping[str, Sequence[Any]] = {
-        "factors": (100, 200),
-        "learning_rate": (0.01, 0.03, 0.1),
-        "regularization": (0.01, 0.003, 0.03),
-        "iterations": (100, 200),
+        "factors": (100, 50, 200, 400, 800),
+        "learning_rate": (0.01, 0.001, 0.003, 0.03, 0.1),
+        "regularization": (0.01, 0.00001, 0.0001, 0.001, 0.003, 0.03, 0.1),
+        "iterations": (100, 200, 500, 1000),
     }
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:
@@ -55,7 +57,8 @@ class Bpr(_ImplicitModel):
         with _one_blas_thread():  # its constructor already looks
             model = BayesianPersonalizedRanking(**settings, **options)
             try:
-                model.fit(train.matrix, show_progress=False)  # users x items, as we have them
+                done = lambda epoch, *_: context.on_epoch(epoch + 1, settings["iterations"])  # noqa: E731
+                model.fit(train.matrix, show_progress=False, callback=done)  # users x items, as we have them
             except ModelFitError as error:
                 raise TrainingError(f"implicit cannot fit it with {dict(settings)}: {error}") from None
         return _Lister(model, train, len(model.item_factors))
@@ -65,15 +68,18 @@ class Knn(_ImplicitModel):
     """Items like those that a user has, by the K nearest neighbours of each."""
 
     name = "knn"
+    costly = ("neighbours",)
     search_space: Mapping[str, Sequence[Any]] = {
         "weighting": ("cosine", "tfidf", "bm25"),
-        "neighbours": (20, 50, 100, 200, 500),
+        "neighbours": (20, 5, 10, 50, 100, 200, 500, 1000, 2000),
     }
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ItemLister:  # noqa: ARG002
         self.check(train)
         from implicit.nearest_neighbours import BM25Recommender, CosineRecommender, TFIDFRecommender
 
+        if train.n_items * settings["neighbours"] > _MOST_NEIGHBOURS:
+            raise TrainingError(f"implicit has no room for {settings['neighbours']} neighbours of so many items")
         kinds = {"cosine": CosineRecommender, "tfidf": TFIDFRecommender, "bm25": BM25Recommender}
         model = kinds[settings["weighting"]](K=settings["neighbours"], num_threads=torch.get_num_threads())
         with warnings.catch_warnings():
