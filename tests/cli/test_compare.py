@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(autouse=True)
 def small(monkeypatch):
     tiny_preset(monkeypatch)
+    monkeypatch.setattr(Ease, "tries_all", False)
     monkeypatch.setitem(sys.modules, "spherec.lab.plots", SimpleNamespace(plot_comparison=lambda *_: None))
 
 
@@ -30,7 +31,7 @@ def prepared(tmp_path):
 
 @pytest.fixture
 def compare(spherec, prepared, tmp_path):
-    def run(*options, data=prepared, models="two-stage,ease,als,most-popular"):
+    def run(*options, data=prepared, models="two-stage,ease,ials,most-popular"):
         folder = ("-o", tmp_path / "out", "-k", 5, "--folds", 2, "--trials", 2, "--device", "cpu")
         return spherec("compare", data, "--models", models, *folder, *options)
 
@@ -41,7 +42,7 @@ def test_from_data_to_table(compare, tmp_path, monkeypatch):
     monkeypatch.delitem(sys.modules, "spherec.lab.plots")
     done = compare()
     assert done.code == 0
-    for model in ("two-stage", "ease", "als", "most-popular"):
+    for model in ("two-stage", "ease", "ials", "most-popular"):
         assert model in done.out
     assert "the best baseline" in done.err
     out = tmp_path / "out"
@@ -49,10 +50,10 @@ def test_from_data_to_table(compare, tmp_path, monkeypatch):
     assert len(rows) == 4
     ndcg = [float(row["ndcg_mean"]) for row in rows]
     assert ndcg == sorted(ndcg, reverse=True)
-    assert [row["p_value_vs_best_baseline"] for row in rows].count("") == 1
+    assert [row["p_holm_vs_best_baseline"] for row in rows].count("") == 1
     page = (out / "tiny.md").read_text()
     command = next(line for line in page.splitlines() if line.startswith("spherec compare"))
-    assert sorted(command.split(" --models ")[1].split()[0].split(",")) == ["als", "ease", "most-popular", "two-stage"]
+    assert sorted(command.split(" --models ")[1].split()[0].split(",")) == ["ease", "ials", "most-popular", "two-stage"]
     for option in ("--folds 2", "-k 5", "--trials 2"):
         assert f" {option} " in f"{command} "
     assert "Made by 8 runs" in page
@@ -67,22 +68,38 @@ def test_a_second_call_only_reports(compare, tmp_path):
     assert (tmp_path / "out/tiny/records.jsonl").read_bytes() == records
     told = json.loads(again.out)
     assert told["data"] == {"users": 24, "items": 20, "pairs": told["data"]["pairs"]}
-    assert {model["model"]: model["folds"] for model in told["models"]}["als"] == 2
-    assert told["best_baseline"] in ("ease", "als", "most-popular")
+    assert {model["model"]: model["folds"] for model in told["models"]}["ials"] == 2
+    assert told["best_baseline"] in ("ease", "ials", "most-popular")
     assert set(told["models"][0]["settings"]) == {"0", "1"}
 
     assert "8 tests were recorded before" in again.err
 
 
 def test_without_models_named_those_that_cannot_are_left_out(spherec, prepared, tmp_path, monkeypatch):
-    monkeypatch.setattr("spherec.cli.compare.default_models", lambda _: ["ease", "most-popular"])
+    monkeypatch.setattr("spherec.cli.compare.default_models", lambda *_, **__: ["ease", "most-popular"])
     monkeypatch.setattr("spherec.lab.baselines.ease.LARGEST", 3)
     options = ("-o", tmp_path / "out", "-k", 5, "--folds", 2, "--trials", 2, "--device", "cpu", "--json")
     done = spherec("compare", prepared, *options)
     assert done.code == 0, done.err
     assert [model["model"] for model in json.loads(done.out)["models"]] == ["most-popular"]
-    assert "ease is left out: EASE inverts a matrix" in done.err
+    assert "ease is left out: ease inverts a matrix" in done.err
+    assert "'ials' takes data of any size" in done.err
     assert spherec("compare", prepared, "--models", "ease", *options).code == 2
+
+
+def test_a_rough_comparison_says_its_time_and_a_line_for_each_model(spherec, prepared, tmp_path):
+    done = spherec("compare", prepared, "--rough", "--models", "ease,two-stage+tuned", "-k", 5, "-o", tmp_path / "out")
+    assert done.code == 0, done.err
+    assert "this takes about " in done.err
+    assert "model ease, MAP % " in done.err
+    rows = [json.loads(line) for line in (tmp_path / "out/tiny/records.jsonl").read_text().splitlines()]
+    assert {(row["fold"], len(row["trials"])) for row in rows} == {(0, 3), (1, 3)}
+
+
+def test_in_a_terminal_the_table_grows(compare, monkeypatch):
+    monkeypatch.setattr("spherec.cli.compare._is_terminal", lambda: True)
+    done = compare(models="most-popular,ease")
+    assert done.out.count("so far: lists of 5") == 2
 
 
 def test_folds_one_by_one(compare):
@@ -135,7 +152,7 @@ def test_ctrl_c_keeps_what_was_done(compare, monkeypatch, tmp_path):
 
     def interrupted(self, train, settings, how):
         fits.append(settings)
-        if len(fits) == 2:
+        if len(fits) == 3:
             raise KeyboardInterrupt
         return fit(self, train, settings, how)
 
@@ -145,7 +162,7 @@ def test_ctrl_c_keeps_what_was_done(compare, monkeypatch, tmp_path):
     assert "finished work is saved; rerun the same command to continue" in done.err
     assert len((tmp_path / "out/tiny/records.jsonl").read_text().splitlines()) == 2
     assert compare(models="most-popular,ease").code == 0
-    assert len(fits) == 2 + 3 + 2  # the first trial was kept; three more, and two tests
+    assert len(fits) == 3 + 1 + 3 + 2  # two were measured, the first trial was kept; three more, and two tests
 
 
 def test_no_plot_without_matplotlib(compare, monkeypatch, tmp_path):

@@ -3,13 +3,15 @@
 import pytest
 
 from spherec.lab import RecordFile, models, runs
+from spherec.lab.baselines.ease import Ease
 from tests.lab.tiny import pairs_of, tiny_preset
 
 
 @pytest.fixture
 def small(monkeypatch):
-    """The preset two-stage trains in a blink."""
+    """The preset two-stage trains in a blink, and EASE tries as few settings as the others."""
     tiny_preset(monkeypatch)
+    monkeypatch.setattr(Ease, "tries_all", False)
 
 
 @pytest.fixture

@@ -10,19 +10,21 @@ import spherec
 from spherec.data import splits
 from spherec.errors import ArgumentError, DataError, TrainingError
 from spherec.evaluation import evaluate
-from spherec.lab import OurModel, compare, default_models, known_models
+from spherec.lab import Comparison, OurModel, compare, default_models, known_models
 from spherec.lab import comparison as study_module
 from spherec.lab.baselines import ease as ease_module
 from spherec.lab.baselines.ease import Ease
 from spherec.lab.comparison import COMPARED_METRICS
+from spherec.lab.models import UserBaseline
 from spherec.lab.records import UserValues
 from spherec.lab.registry import BASELINES, find_models
-from spherec.lab.tables import summarize
+from spherec.lab.tables import describe_ends, describe_time, summarize
 from spherec.training.config import PRESETS
-from tests.lab.tiny import CONTEXT, CPU, DATA, comparison, pairs_of
+from tests.lab.tiny import CONTEXT, CPU, DATA, comparison, pairs_of, plan
+from tests.sampling.checks import interactions, random_rows
 
 pytestmark = pytest.mark.usefixtures("small")
-MODELS = ("two-stage", "ease", "most-popular")
+MODELS = ("two-stage+tuned", "ease", "most-popular")
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def test_a_record_for_each_model_and_fold(tmp_path):
     done = comparison(tmp_path, *MODELS).run(device=CPU)
     assert sorted((one.model, one.fold) for one in done) == sorted((model, fold) for model in MODELS for fold in (0, 1))
     for one in done:
-        assert one.is_ours == (one.model == "two-stage")
+        assert one.is_ours == (one.model == "two-stage+tuned")
         assert len(one.trials) == (0 if one.model == "most-popular" else 2)  # it has nothing to choose
         assert one.settings in [{}, *(trial.refit for trial in one.trials)]
         assert one.seconds["training"] > 0
@@ -105,9 +107,53 @@ def test_a_given_test_part(tmp_path):
 
 
 def test_several_at_once_give_the_same(tmp_path):
-    one = comparison(tmp_path / "one", "two-stage", trials=3, workers=1).run(device=CPU)
-    several = comparison(tmp_path / "several", "two-stage", trials=3, workers=3).run(device=CPU)
+    one = comparison(tmp_path / "one", "two-stage+tuned", trials=3, workers=1).run(device=CPU)
+    several = comparison(tmp_path / "several", "two-stage+tuned", trials=3, workers=3).run(device=CPU)
     assert [(a.settings, a.scores) for a in one] == [(b.settings, b.scores) for b in several]
+
+
+def test_a_preset_is_taken_as_it_comes_unless_it_is_tuned(tmp_path):
+    plain, tuned = find_models(["fast", "fast+tuned"])
+    assert plain.search_space == {}
+    assert not plain.has_choices
+    assert len(tuned.draw(10, seed=0, fold=0)) == 10
+    share = {name: values[0] for name, values in tuned.search_space.items()} | {"temperature_share": 0.5}
+    expected = 0.5 * plain.config.resolve(DATA).loss.temperature
+    assert tuned.configure(share, DATA, 0).loss.temperature == pytest.approx(expected)
+
+
+def test_the_time_is_measured_before_the_start(tmp_path):
+    """With a baseline of one's own the sentence says that nothing is known of it; cheap models run first."""
+
+    class Own(type(BASELINES["most-popular"])):
+        name = "own"
+
+    own = UserBaseline(Own())
+    known = ("ials", "two-stage+tuned", "two-stage", "ease", "bpr", "knn", "most-popular")
+    prepared = Comparison(replace(plan(*known), models=(*find_models(known), own)), DATA, tmp_path)
+    expected = prepared.estimate(device=CPU)
+    assert set(expected) == {*known, "own"}
+    assert expected.pop("own") is None
+    assert all(seconds > 0 for seconds in expected.values())
+    assert describe_time({"a": 30.4}) == "about 30 s"
+    assert (
+        describe_time({"a": 300.0, "b": 8000.0, "own": None})
+        == "about 2.3 h (a 5 min, b 2.2 h, own cannot be measured)"
+    )
+    order = []
+    prepared.run(device=CPU, after=order.append)
+    assert order == [*expected, "own"]
+    assert prepared.estimate(device=CPU) == {}
+
+
+def test_of_a_large_matrix_some_rows_are_timed(monkeypatch):
+    fold = splits.k_fold(DATA, 2)[0]
+    for large in (100, 7):
+        monkeypatch.setattr(ease_module, "_TIMED", large)
+        for data in (fold, splits.k_fold(interactions(random_rows(20, 24, 0.4)), 2)[0]):
+            cost = Ease().measure(data, {"regularization": 10.0}, CONTEXT)
+            assert cost.user >= 0
+            assert cost.start > -1e-2
 
 
 def test_settings_that_cannot_be_fit_are_not_chosen(tmp_path, monkeypatch):
@@ -129,13 +175,24 @@ def test_settings_that_cannot_be_fit_are_not_chosen(tmp_path, monkeypatch):
 
 def test_the_space_of_ours_begins_with_the_preset():
     for name, preset in PRESETS.items():
-        ours = OurModel.preset(name)
+        ours = OurModel.preset(name, tuned=True)
         default = {path: values[0] for path, values in ours.search_space.items()}
-        assert ours.configure(default, CONTEXT) == replace(preset.training, seed=CONTEXT.seed)
+        assert ours.configure(default, DATA, CONTEXT.seed) == replace(preset.training, seed=CONTEXT.seed)
         for path, values in ours.search_space.items():
             assert len(set(values)) == len(values)
             for value in values:
-                ours.configure({path: value}, CONTEXT)  # all are values that the setting takes
+                ours.configure({path: value}, DATA, CONTEXT.seed)  # all are values that the setting takes
+
+
+def test_the_page_says_what_lies_at_the_end_of_its_grid(tmp_path):
+    done = comparison(tmp_path, "ease", trials=10)
+    results = done.run(device=CPU)
+    page = done.page("x", "spherec compare x", summarize(results, COMPARED_METRICS))
+    ends = [one for one in results if one.settings["regularization"] in (10.0, 5000.0)]
+    assert ("At the end of the grid" in page) == bool(ends)
+    at_end = [replace(one, settings={"regularization": 10.0}) for one in results]
+    assert "better: ease regularization 10 (2 folds)" in describe_ends(at_end)
+    assert describe_ends([replace(one, settings={"regularization": 50.0}) for one in results]) == ""
 
 
 def test_what_cannot_be_fit_is_said_before_long_work(tmp_path, monkeypatch, fits):
@@ -172,9 +229,10 @@ def test_on_a_gpu_as_on_a_cpu(tmp_path):
 def test_names():
     assert [one.name for one in find_models(known_models())] == known_models()
     assert set(BASELINES) <= set(default_models()) <= set(known_models())
-    assert all(one.is_ours == (one.name in PRESETS) for one in find_models(known_models()))
+    assert set(default_models(rough=True)) < set(default_models())
+    assert all(one.is_ours == (one.name.removesuffix("+tuned") in PRESETS) for one in find_models(known_models()))
     assert len(find_models(["ease", "ease"])) == len(find_models("ease")) == 1
-    with pytest.raises(ArgumentError, match=r"'eas' .*'ease'.*, als, "):
+    with pytest.raises(ArgumentError, match=r"'eas' .*'ease'.*, ials, "):
         find_models(["eas"])
 
 

@@ -14,7 +14,7 @@ from spherec.lab.tables import best_baseline, comparison_csv, summarize
 
 COLUMNS = (
     "model,map_mean,map_std,ndcg_mean,ndcg_std,recall_mean,recall_std,mmr_mean,mmr_std,"
-    "fit_seconds,peak_mb,p_value_vs_best_baseline"
+    "fit_seconds,peak_mb,p_holm_vs_best_baseline"
 )
 
 
@@ -101,6 +101,28 @@ def test_csv_has_exactly_these_columns(folder):
     assert text.splitlines()[0] == COLUMNS
     first, second = csv.DictReader(text.splitlines())
     assert (first["model"], first["ndcg_mean"], first["ndcg_std"], first["peak_mb"]) == ("a", "30", "", "10")
-    assert first["p_value_vs_best_baseline"] == ""
-    assert 0 <= float(second["p_value_vs_best_baseline"]) <= 1
+    assert first["p_holm_vs_best_baseline"] == ""
+    assert 0 <= float(second["p_holm_vs_best_baseline"]) <= 1
     assert second["peak_mb"] == ""
+
+
+def test_p_values_are_corrected_for_their_number(folder):
+    """Holm's step-down, against the least level at which each is rejected, found by trying all."""
+    results = [result(model, 0, ndcg) for model, ndcg in zip("abcde", (0.9, 0.5, 0.4, 0.3, 0.2), strict=True)]
+    drawn = kept(folder, results)
+    raw = {model: ttest_rel(drawn[model, 0], drawn["a", 0]).pvalue for model in "bcde"}
+
+    def rejected(level):
+        out = set()
+        for place, model in enumerate(sorted(raw, key=raw.get)):
+            if raw[model] * (4 - place) > level:
+                break
+            out.add(model)
+        return out
+
+    for row in lines(results, folder)[1:]:
+        corrected = row.p_values["ndcg"]
+        assert corrected >= raw[row.model]
+        if corrected < 1:
+            assert row.model in rejected(corrected + 1e-9)
+            assert row.model not in rejected(corrected - 1e-9)

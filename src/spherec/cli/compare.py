@@ -167,7 +167,7 @@ def _report(comparison: Comparison, as_json: bool, model: str) -> None:
     """Show the table so far in a terminal; elsewhere a line on a model that is done."""
     table = summarize(comparison.results(), comparison.plan.metrics)
     table = sorted(table, key=lambda row: -row[ndcg.name].mean)
-    if as_json or not sys.stdout.isatty():
+    if as_json or not _is_terminal():
         (cells,) = (page_cells(row, comparison.plan.metrics) for row in table if row.model == model)
         note(", ".join(f"{head} {cell}" for head, cell in cells.items() if cell))
         return
@@ -176,6 +176,10 @@ def _report(comparison: Comparison, as_json: bool, model: str) -> None:
     with console.capture() as shown:
         console.print(_lay_out(table, comparison.plan, "so far", hidden))
     sys.stdout.write(f"{shown.get()}\n")  # above the bar, which a console of its own would not know
+
+
+def _is_terminal() -> bool:
+    return sys.stdout.isatty()
 
 
 def _lay_out(table: Sequence[TableRow], plan: ComparisonPlan, name: str, without: Sequence[str]) -> Table:

@@ -267,8 +267,11 @@ class Comparison:
     def _expect(self, model: ComparedModel, folds: Sequence[int], context: FitContext) -> float | None:
         """Return the seconds of all trials of a model that are missing on these folds, and of its tests."""
         known, costs, total = self._trials.by_key(), dict[tuple[Any, ...], Cost | None](), 0.0
-        part = self.parts[folds[0]]
+        train, test_users = self.parts[folds[0]].train, self.parts[folds[0]].test.active_users
         trial_users = self._inner(folds[0]).test.active_users if model.has_choices else 0
+        held_out = np.zeros(len(train), bool)  # the last pair of each user, to make lists without a look at the test
+        held_out[train.indptr[1:][train.items_per_user > 1] - 1] = True
+        part = Fold(train.filter(~held_out), train.filter(held_out))
         for fold in folds:
             drawn, fits = model.draw(self.plan.trials, seed=self.plan.seed, fold=fold), []
             for settings in drawn:
@@ -279,11 +282,11 @@ class Comparison:
                         costs[kind] = model.measure(part, settings, context)
                 if (cost := costs[kind]) is None:
                     return None
-                epochs, lists = model.count_epochs(settings, part.train)
+                epochs, lists = model.count_epochs(settings, train)
                 fits.append(cost.start + epochs * cost.epoch)
                 if model.has_choices and self._trial(model, fold, settings).key not in known:
                     total += fits[-1] + lists * cost.user * trial_users
-            total += float(np.mean(fits)) + cost.user * part.test.active_users  # the best is not known yet
+            total += float(np.mean(fits)) + cost.user * test_users  # the best is not known yet
         return total
 
     def _trial(self, model: ComparedModel, fold: int, settings: dict[str, Any]) -> Result:
