@@ -97,7 +97,7 @@ def test_a_rough_comparison_says_its_time_and_a_line_for_each_model(spherec, pre
 
 
 def test_in_a_terminal_the_table_grows(compare, monkeypatch):
-    monkeypatch.setattr("spherec.cli.compare._is_terminal", lambda: True)
+    monkeypatch.setenv("FORCE_COLOR", "1")
     done = compare(models="most-popular,ease")
     assert done.out.count("so far: lists of 5") == 2
 

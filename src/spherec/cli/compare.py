@@ -36,9 +36,6 @@ from spherec.lab.tables import (
     summarize,
 )
 
-_SHORT = ("model", "NDCG %", "MMR", "fit s")
-"""Columns of the table while more is to come."""
-
 
 @group
 class PlanOptions:
@@ -65,9 +62,9 @@ class PlanOptions:
 
     def figures(self) -> dict[str, Any]:
         """Return the numbers of the plan, by name."""
-        names, usual = ("folds", "trials", "k", "validation", "seed"), (2, 3) if self.rough else (4, 10)
-        given = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
-        return {"folds": usual[0], "trials": usual[1], **given}
+        usual = {"folds": 2 if self.rough else 4, "trials": 3 if self.rough else 10}
+        given = {name: getattr(self, name) for name in (*usual, "k", "validation", "seed")}
+        return usual | {name: value for name, value in given.items() if value is not None}
 
     def find_models(self, features: Features | None) -> tuple[ComparedModel, ...]:
         """Return the models that are named, or those of the default."""
@@ -149,10 +146,9 @@ def compare_command(
         typer.echo(json.dumps({**facts_too, "models": models}))
     else:
         show(_lay_out(table, plan, records.name, without=("p MAP",)))  # 80 characters have no room for it
-        note(
-            f"{describe_folds(table)} Ours in bold; MMR: median popularity of what is recommended; fit: the last alone"
-        )
-        for text in filter(None, [baseline and describe_test(baseline), describe_ends(results)]):
+        about = "Ours in bold; MMR: median popularity of what is recommended; fit: the last alone"
+        test = baseline and describe_test(baseline)
+        for text in filter(None, [f"{describe_folds(table)} {about}", test, describe_ends(results)]):
             note(text)
     note(f"{place.output} holds {records.name}.csv, {records.name}.md and, in {records.name}, the records")
 
@@ -165,21 +161,15 @@ def _describe(row: TableRow, results: Sequence[Result]) -> dict[str, object]:
 
 def _report(comparison: Comparison, as_json: bool, model: str) -> None:
     """Show the table so far in a terminal; elsewhere a line on a model that is done."""
-    table = summarize(comparison.results(), comparison.plan.metrics)
-    table = sorted(table, key=lambda row: -row[ndcg.name].mean)
-    if as_json or not _is_terminal():
-        (cells,) = (page_cells(row, comparison.plan.metrics) for row in table if row.model == model)
+    plan, console = comparison.plan, SafeConsole(markup=False, emoji=False, highlight=False)
+    table = sorted(summarize(comparison.results(), plan.metrics), key=lambda row: -row[ndcg.name].mean)
+    if as_json or not console.is_terminal:
+        (cells,) = (page_cells(row, plan.metrics) for row in table if row.model == model)
         note(", ".join(f"{head} {cell}" for head, cell in cells.items() if cell))
         return
-    hidden = [head for head in page_cells(table[0], comparison.plan.metrics) if head not in _SHORT]
-    console = SafeConsole(markup=False, emoji=False, highlight=False)
     with console.capture() as shown:
-        console.print(_lay_out(table, comparison.plan, "so far", hidden))
+        console.print(_lay_out(table, plan, "so far", ("MAP %", "Recall %", "p MAP", "p NDCG", "peak MB")))
     sys.stdout.write(f"{shown.get()}\n")  # above the bar, which a console of its own would not know
-
-
-def _is_terminal() -> bool:
-    return sys.stdout.isatty()
 
 
 def _lay_out(table: Sequence[TableRow], plan: ComparisonPlan, name: str, without: Sequence[str]) -> Table:

@@ -4,7 +4,6 @@ Each model is searched at random: its default settings first, then others drawn 
 best by NDCG on the validation part is fit again on all training data and tested once.
 """
 
-import math
 import time
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -140,7 +139,7 @@ class Comparison:
         self.failed: dict[str, str] = {}
         "Models that could not be fit, and why."
         self.estimates: dict[str, float | None] = {}
-        "Seconds that `estimate` expects of each model, the least first."
+        "Seconds that `estimate` expects of each model."
         self._results, self._trials = RecordFile(folder / "records.jsonl"), RecordFile(folder / "trials.jsonl")
         # The training part of a fold in two: to learn from, and to choose on.
         self._inner = cache(lambda fold: validation_part(self.parts[fold].train, plan.validation, seed=plan.seed))
@@ -171,13 +170,11 @@ class Comparison:
 
         None where it is not known, as of a baseline of the user's own. Models that cannot be fit are left out.
         """
-        found = {}
+        self.estimates.clear()
         for model, some in self.missing(folds):
             with suppress(SpherecError):
                 model.check(self.parts[some[0]].train)
-                found[model.name] = self._expect(model, some, self._context(model, device))
-        last = math.inf
-        self.estimates = dict(sorted(found.items(), key=lambda one: last if one[1] is None else one[1]))
+                self.estimates[model.name] = self._expect(model, some, self._context(model, device))
         return self.estimates
 
     def run(
@@ -191,13 +188,12 @@ class Comparison:
     ) -> list[Result]:
         """Run what is missing, on these folds or on all; return everything that is recorded then.
 
-        A model that lacks a package or cannot take the data is an error, unless not all are needed. Models run in the
-        order of `estimates`, if there are any; `after` is called with the name of each when it is done.
+        A model that lacks a package or cannot take the data is an error, unless not all are needed. Models that are
+        expected to take less time run first; `after` is called with the name of each when it is done.
         """
         self.failed.clear()
         missing = [(model, some) for model, some in self.missing(folds) if self._can_run(model, needs_all)]
-        places = list(self.estimates)
-        missing.sort(key=lambda one: places.index(one[0].name) if one[0].name in places else len(places))
+        missing.sort(key=lambda one: round(self.estimates.get(one[0].name) or 1e9))
         if missing and self.user_values is not None:
             require_polars("the file of users' values")
         for model, some in missing:

@@ -289,7 +289,7 @@ class OurModel(ComparedModel):
 
     def count_epochs(self, settings: Settings, train: Interactions) -> tuple[int, int]:
         plan = self.configure(settings, train, 0).plan(len(train))
-        return plan.epochs, 1 + plan.epochs // plan.validate_every
+        return plan.epochs, 1 + plan.epochs // max(plan.validate_every, 1)
 
 
 def versions_of(*parts: object) -> dict[str, str]:

@@ -22,7 +22,7 @@ from spherec.errors import ArgumentError, check_choice
 from spherec.evaluation import Metric
 from spherec.evaluation.metrics import average_precision, median_popularity, ndcg
 from spherec.lab.comparison import Comparison, ComparisonPlan
-from spherec.lab.models import ComparedModel, FitContext, OurModel
+from spherec.lab.models import ComparedModel, OurModel
 from spherec.lab.records import RecordFile, Result, Settings
 from spherec.lab.runs import Watch
 from spherec.lab.search_space import apply_settings
@@ -64,8 +64,8 @@ class Row(OurModel):
         del trials, seed, fold
         return list(map(dict, self.grid))
 
-    def configure(self, settings: Settings, context: FitContext) -> Training:
-        del context
+    def configure(self, settings: Settings, data: Interactions, seed: int) -> Training:
+        del data, seed
         return apply_settings(self.config, settings)
 
 

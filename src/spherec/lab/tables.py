@@ -236,13 +236,8 @@ def describe_time(estimates: Mapping[str, float | None]) -> str:
 
 
 def _show_seconds(seconds: float) -> str:
-    return (
-        f"{seconds:.0f} s"
-        if seconds < 90
-        else f"{seconds / 60:.0f} min"
-        if seconds < 5400
-        else f"{seconds / 3600:.1f} h"
-    )
+    size, unit = (3600, "h") if seconds >= 5400 else (60, "min") if seconds >= 90 else (1, "s")
+    return f"{seconds / size:.{int(size == 3600)}f} {unit}"
 
 
 def describe_folds(table: Sequence[TableRow]) -> str:
