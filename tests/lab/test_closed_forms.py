@@ -79,7 +79,7 @@ def test_larger_data_in_blocks(shape, in_double, block, device, monkeypatch):
 
 def test_too_much_to_invert_is_said(monkeypatch):
     monkeypatch.setattr(ease, "LARGEST", 10)
-    with pytest.raises(DataError, match=r"at most 10 rows; these are 12 users and 11 items: leave 'ease' out"):
+    with pytest.raises(DataError, match=r"at most 10 rows; these are 12 users and 11 items: 'ials' takes"):
         Ease().fit(interactions(random_rows(12, 11, 0.5)), {"regularization": 1.0}, CONTEXT)
 
 

@@ -267,23 +267,23 @@ class OurModel(ComparedModel):
         return config if share == 1 else config.change({"loss": {"temperature": share * temperature_for(data)}})
 
     def measure(self, part: Fold, settings: Settings, context: FitContext) -> Cost:
-        """Measure the time of a step, by some on the first users, and of a start as a whole."""
+        """Measure the time of a step, by some on a few pairs, and of a start as a whole."""
         config, crew = self.configure(settings, part.train, context.seed), join(context.device)
         features = None if self.features is None else self.features.align(part.train.item_ids)
 
-        def run(steps: float, **changes: Any) -> tuple[Trained, float]:
-            few = part.train.filter(np.arange(len(part.train)) < steps * config.batch_size)
+        def run(steps: int, **changes: Any) -> tuple[Trained, float]:
+            every = max(len(part.train) // (steps * config.batch_size), 1)
+            few = part.train.filter(np.arange(len(part.train)) % every == 0)
             began = time.perf_counter()
             trained = train(Run(few, replace(config, **changes), features=features, crew=crew))
             return raise_if_interrupted(trained), time.perf_counter() - began
 
-        for steps in (1, _TIMED_STEPS):  # compile first
-            trained, start = run(steps, epochs=1, start=Random())
-        (epoch,) = trained.history.epochs
-        start -= epoch.seconds
+        trained, start = run(_TIMED_STEPS, epochs=2, start=Random())
+        compiling, epoch = trained.history.epochs
+        start -= compiling.seconds + epoch.seconds
         if config.start != Random():
             run(1, epochs=0)
-            trained, start = run(math.inf, epochs=0)
+            trained, start = run(len(part.train), epochs=0)
         per_epoch = epoch.seconds * len(part.train) / epoch.pairs
         return Cost(start, per_epoch, time_list(trained.vectors, part, context.k))
 
