@@ -51,12 +51,7 @@ class PlanOptions:
     test: list[str] | None = option("Data to test on instead of folds. May be repeated.", "DATA")
     k: int = option("Length of the lists.", "N", "-k", default=50)
     trials: int | None = option("Settings to try for each model on each fold. Default: 10, if rough 3.", "N")
-    rough: bool = option(
-        "Take fewer folds and trials, by default of fast models alone: without accurate, tuned presets, bpr.",
-        None,
-        "--rough",
-        default=False,
-    )
+    rough: bool = option("Fewer folds, trials and models: no accurate, tuned, bpr.", None, "--rough", default=False)
     validation: float = option("Share of training items on which settings are chosen.", "SHARE", default=0.05)
     seed: int = option("Random seed of everything.", "N", default=0)
 
@@ -115,10 +110,11 @@ def compare_command(
     comparison = Comparison(plan, data, records, test=test)
     if before := len(comparison.results()):
         note(f"{before} tests were recorded before in {records}; choose another --output to run them again")
-    if estimates := comparison.estimate(device=device, folds=folds):
+    needs_all = options.models is not None
+    if estimates := comparison.estimate(device=device, folds=folds, needs_all=needs_all):
         note(f"this takes {describe_time(estimates)}")
     with runs_bar(comparison.runs_left(folds)) as watch:
-        after, needs_all = partial(_report, comparison, as_json), options.models is not None
+        after = partial(_report, comparison, as_json)
         try:
             results = comparison.run(device=device, folds=folds, watch=watch, needs_all=needs_all, after=after)
         except KeyboardInterrupt:
@@ -147,9 +143,9 @@ def compare_command(
     else:
         show(_lay_out(table, plan, records.name, without=("p MAP",)))  # 80 characters have no room for it
         about = "Ours in bold; MMR: median popularity of what is recommended; fit: the last alone"
-        test = baseline and describe_test(baseline)
-        for text in filter(None, [f"{describe_folds(table)} {about}", test, describe_ends(results)]):
-            note(text)
+        compared = describe_test(baseline) if baseline else ""
+        for line in filter(None, [f"{describe_folds(table)} {about}", compared, describe_ends(results)]):
+            note(line)
     note(f"{place.output} holds {records.name}.csv, {records.name}.md and, in {records.name}, the records")
 
 

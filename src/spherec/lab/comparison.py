@@ -165,15 +165,17 @@ class Comparison:
         """Return the number of fits that are left at most: trials and tests."""
         return sum(len(self._settings_to_try(model, fold)) + 1 for model, some in self.missing(folds) for fold in some)
 
-    def estimate(self, *, device: torch.device, folds: Iterable[int] | None = None) -> dict[str, float | None]:
+    def estimate(
+        self, *, device: torch.device, folds: Iterable[int] | None = None, needs_all: bool = False
+    ) -> dict[str, float | None]:
         """Return the seconds that what is missing will take, by model: measured on a small piece of each one's work.
 
-        None where it is not known, as of a baseline of the user's own. Models that cannot be fit are left out.
+        None where it is not known, as of a baseline of the user's own. Models that cannot be fit are as in `run`.
         """
         self.estimates.clear()
-        for model, some in self.missing(folds):
+        self.failed.clear()
+        for model, some in [each for each in self.missing(folds) if self._can_run(each[0], needs_all)]:
             with suppress(SpherecError):
-                model.check(self.parts[some[0]].train)
                 self.estimates[model.name] = self._expect(model, some, self._context(model, device))
         return self.estimates
 
@@ -262,7 +264,7 @@ class Comparison:
 
     def _expect(self, model: ComparedModel, folds: Sequence[int], context: FitContext) -> float | None:
         """Return the seconds of all trials of a model that are missing on these folds, and of its tests."""
-        known, costs, total = self._trials.by_key(), dict[tuple[Any, ...], Cost | None](), 0.0
+        known, costs, total = self._trials.by_key(), dict[tuple[Any, ...], Cost](), 0.0
         train, test_users = self.parts[folds[0]].train, self.parts[folds[0]].test.active_users
         trial_users = self._inner(folds[0]).test.active_users if model.has_choices else 0
         held_out = np.zeros(len(train), bool)  # the last pair of each user, to make lists without a look at the test
@@ -275,9 +277,10 @@ class Comparison:
                 if kind not in costs:
                     costs[kind] = Cost(0.0, 0.0, 0.0)  # of a fit that fails
                     with suppress(TrainingError), enough_memory():
-                        costs[kind] = model.measure(part, settings, context)
-                if (cost := costs[kind]) is None:
-                    return None
+                        if (measured := model.measure(part, settings, context)) is None:
+                            return None
+                        costs[kind] = measured
+                cost = costs[kind]
                 epochs, lists = model.count_epochs(settings, train)
                 fits.append(cost.start + epochs * cost.epoch)
                 if model.has_choices and self._trial(model, fold, settings).key not in known:

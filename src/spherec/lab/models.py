@@ -50,11 +50,9 @@ FEATURED = "+features"
 TUNED = "+tuned"
 """Ending of the name of a preset whose settings are searched."""
 
-TEMPERATURE = "temperature_share"
-"""Setting of a tuned preset: its temperature as a share of the one that comes from the data."""
-
+_TEMPERATURE = "temperature_share"  # of the temperature that comes from the data
 _SOFTMIN: SearchValues = {
-    TEMPERATURE: (1.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.2, 1.5),
+    _TEMPERATURE: (1.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.2, 1.5),
     "optimizer.learning_rate": (1e-3, 2e-3, 3e-3, 5e-3, 1e-2, 2e-2, 3e-2),
     "mainstream": (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.2),
     "effort": (0.25, 0.5, 1.0, 2.0),
@@ -106,10 +104,8 @@ class ComparedModel(ABC):
     "True for a model of few settings, of which none is left out by chance: `trials` does not limit them."
     mmr_at_most: float | None = None
     "Upper limit on validation MMR; settings above it are chosen only if all are."
-    epochs_in: str | None = None
-    "Setting with the number of epochs, which take equally long; None for a model that is fit in one go."
-    costly: tuple[str, ...] = ()
-    "Settings that decide how long a fit takes, besides its epochs."
+    epochs_in: str | None = None  # setting with the number of epochs, unless it is fit in one go
+    costly: tuple[str, ...] = ()  # settings that decide how long a fit takes, besides its epochs
 
     @property
     def has_choices(self) -> bool:
@@ -216,7 +212,7 @@ class OurModel(ComparedModel):
         self.search_space = {
             path: tuple(dict.fromkeys((own.get(path, values[0]), *values)))
             for path, values in search.items()
-            if path in (*own, TEMPERATURE) and features is None
+            if path in (*own, _TEMPERATURE) and features is None
         }
 
     @classmethod
@@ -261,8 +257,8 @@ class OurModel(ComparedModel):
 
     def configure(self, settings: Settings, data: Interactions, seed: int) -> Training:
         """Return the config with these settings and this seed."""
-        settings, share = dict(settings), settings.get(TEMPERATURE, 1.0)
-        settings.pop(TEMPERATURE, None)
+        settings, share = dict(settings), settings.get(_TEMPERATURE, 1.0)
+        settings.pop(_TEMPERATURE, None)
         config = replace(apply_settings(self.config, settings), seed=seed)
         return config if share == 1 else config.change({"loss": {"temperature": share * temperature_for(data)}})
 

@@ -24,10 +24,7 @@ _ROUGH = (*(name for name in BASELINES if name != Bpr.name), "quick", "fast")  #
 
 
 def default_models(features: Features | None = None, *, rough: bool = False) -> list[str]:
-    """Return the names of all built-in baselines, those that need features included, and of our presets.
-
-    A rough comparison leaves out those that take longest.
-    """
+    """Return the names of all baselines and of our presets; of a rough comparison, without those that take longest."""
     with_features = [] if features is None else [ContentKnn.name, f"accurate{FEATURED}"]
     return [*(_ROUGH if rough else (*BASELINES, *_OURS)), *with_features]
 

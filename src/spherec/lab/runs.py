@@ -63,12 +63,9 @@ def run_trial(
 class Cost(NamedTuple):
     """Seconds that a model takes on some data."""
 
-    start: float
-    "Of a fit, besides its epochs."
+    start: float  # of a fit, besides its epochs
     epoch: float
-    "Of an epoch."
-    user: float
-    "Of a user's list and its metrics."
+    user: float  # of a user's list and its metrics
 
 
 def time_list(model: DenseVectors | ItemLister, part: Fold, k: int) -> float:

@@ -67,8 +67,9 @@ class Ease(ComparedModel):
         rows = min(train.n_users, train.n_items)
         if (every := -(-rows // _TIMED)) == 1:
             return super().measure(part, settings, context)
-        few = (slice(None, None, every), slice(None))[:: 1 if train.n_users < train.n_items else -1]
-        part = Fold(*(Interactions.from_matrix(each.matrix[few]) for each in (train, part.test)))
+        by_users = train.n_users < train.n_items
+        few = [each.matrix[::every] if by_users else each.matrix[:, ::every] for each in (train, part.test)]
+        part = Fold(*map(Interactions.from_matrix, few))
         cost = super().measure(part, settings, context)
         kinds = (torch.float64, torch.float64 if rows <= _IN_DOUBLE else torch.float32)
         inverting, there = (_time_inverse(-(-rows // every), kind, context.device) for kind in kinds)
