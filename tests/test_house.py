@@ -14,29 +14,28 @@ import spherec
 
 ROOT = Path(__file__).parents[1]
 CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and the protocol of the family
-    "ground": 2200 + 290,
-    "kernels": 2700 + 240,
-    "data": 4640,
-    "training": 1560,
+    "ground": 2200 + 230,
+    "kernels": 2700 + 230,
+    "data": 4580,
+    "training": 1570,
     "ranking, evaluation": 1700,
     "recommender": 1890,
-    "distributed": 1655,
-    "lab": 2600 + 500,
+    "distributed": 1660,
+    "lab": 3250,
     "serve": 1860,
     "export": 440,
-    "cli": 2480,
+    "cli": 2300,
     "bench": 0,
 }
-CORE, SOURCE, TESTS = 15_150, 24_700, 25_700
-SCRIPTS = 3_954
+CORE, SOURCE, TESTS = 15_080, 24_580, 24_820
+SCRIPTS = 4_095
 
-OPTIONS, COMMAND = 200, (20, 60)
+OPTIONS, COMMAND = 182, (20, 60)
 "Options of all commands together; options of one command and lines of its help."
 WIDER = {
-    "train": (25, 85),
-    "tune": (23, 75),
-    "compare": (24, 83),
-    "data prepare": (40, 90),
+    "train": (21, 60),
+    "compare": (21, 64),
+    "data prepare": (30, 85),
 }
 "The same for the commands that have more."
 
@@ -73,7 +72,7 @@ def test_a_room_is_under_its_ceiling(static, room):
 
 @pytest.mark.parametrize("room", CEILINGS)
 def test_a_quarter_of_a_room_is_comments_docstrings_and_blank_lines(static, room):
-    assert static["rooms"][room]["quiet"] >= (0.19 if room == "cli" else 0.25)
+    assert static["rooms"][room]["quiet"] >= (0.22 if room == "cli" else 0.25)
 
 
 def test_the_whole_is_under_its_ceiling(static):
@@ -91,7 +90,7 @@ def test_functions_are_short(static):
 
 
 def test_few_lines_raise(static):
-    assert 1000 * static["raise"] / static["lines"] <= 16.1
+    assert 1000 * static["raise"] / static["lines"] <= 15.7
 
 
 def test_commands_have_few_options(executed):
