@@ -17,7 +17,7 @@ from sphinx.util import logging
 import spherec
 
 project = "spherec"
-author = "the spherec authors"
+author = "the spherec contributors"
 release = version = spherec.__version__
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton", "sphinx_design"]

@@ -1,6 +1,7 @@
 """Links between the pages of the repository lead somewhere. Sphinx checks those of the site; these are all of them."""
 
 import re
+import tomllib
 
 import pytest
 
@@ -26,3 +27,14 @@ def test_links_lead_somewhere(page):
         assert place.exists(), target
         if anchor:
             assert anchor in anchors(place.read_text()), target
+
+
+def test_what_is_said_to_be_installed_can_be_had():
+    """The package comes from a checkout, not from an index, and every extra that is named exists."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for place in [*PAGES, *(ROOT / "src").rglob("*.py")]:
+        for command in re.findall(r"pip install ([^`\n#]+)", place.read_text()):
+            assert not re.search(r"(?<!\w)spherec(?![.\w])", command), place
+            assert {
+                name for named in re.findall(r"\.\[([\w,]+)\]", command) for name in named.split(",")
+            } <= extras.keys()

@@ -48,7 +48,7 @@ def test_unknown_users_have_no_lists_and_an_unknown_column_is_named(tmp_path):
 @pytest.fixture
 def cluster(monkeypatch):
     """Three CPUs, two for workers and one for reading, reached through loopback alone; it ends with the test."""
-    ray = pytest.importorskip("ray", reason="needs the extra ray: pip install 'spherec[ray]'")
+    ray = pytest.importorskip("ray", reason="needs the extra ray: pip install 'ray[data]'")
     monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
     ray.init(num_cpus=3, include_dashboard=False, _node_ip_address="127.0.0.1", object_store_memory=200 << 20)
     yield ray

@@ -94,7 +94,7 @@ def test_the_most_popular_come_by_count_and_then_by_index():
 @pytest.mark.parametrize("name", ["bpr", "knn"])
 def test_without_the_library_one_sentence_says_what_to_install(name, monkeypatch):
     monkeypatch.setitem(sys.modules, "implicit", None)
-    sentence = rf"^{name} needs implicit; .*pip install 'spherec\[compare\]', or name other models$"
+    sentence = rf"^{name} needs implicit; .*pip install implicit, or name other models$"
     with pytest.raises(MissingPackageError, match=sentence):
         fitted(name)
     fitted("ease").top(USERS, 5)  # others do without

@@ -165,7 +165,7 @@ def test_a_graph_is_extended_while_another_thread_searches(path, ranker, vectors
 
 def test_without_usearch_the_error_names_the_remedy(hide):
     hide("usearch", "spherec.ranking.usearch")
-    with pytest.raises(MissingPackageError, match=r"an index needs usearch.*pip install 'spherec\[ann\]'"):
+    with pytest.raises(MissingPackageError, match=r"an index needs usearch.*pip install usearch"):
         importlib.import_module("spherec.ranking.usearch")
 
 

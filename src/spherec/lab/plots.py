@@ -13,7 +13,7 @@ try:
     from matplotlib import ticker
     from matplotlib.figure import Figure
 except ImportError as error:
-    raise MissingPackageError("plots need matplotlib; install it with: pip install 'spherec[plots]'") from error
+    raise MissingPackageError("plots need matplotlib; install it with: pip install matplotlib") from error
 
 
 def plot_comparison(title: str, table: Sequence[TableRow], k: int, path: Path) -> Path:

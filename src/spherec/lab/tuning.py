@@ -49,7 +49,7 @@ try:
     from sqlalchemy.exc import DatabaseError, SQLAlchemyError  # the database layer of optuna, installed with it
     from sqlalchemy.pool import NullPool
 except ImportError as error:
-    raise MissingPackageError("tuning needs optuna; install it with: pip install 'spherec[tune]'") from error
+    raise MissingPackageError("tuning needs optuna; install it with: pip install optuna") from error
 
 _States = optuna.trial.TrialState
 

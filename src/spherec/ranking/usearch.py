@@ -34,7 +34,7 @@ try:
 except ImportError as error:
     from spherec.errors import MissingPackageError
 
-    raise MissingPackageError("an index needs usearch; install it with: pip install 'spherec[ann]'") from error
+    raise MissingPackageError("an index needs usearch; install it with: pip install usearch") from error
 
 _ADDED = 10_000  # items between two calls of `progress`
 _QUERIES = 1024  # asked at once

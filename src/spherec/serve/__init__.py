@@ -8,7 +8,7 @@ try:
     from spherec.serve.server import serve
 except ModuleNotFoundError as error:
     raise MissingPackageError(
-        "spherec serve needs fastapi, prometheus_client and uvicorn; install them with: pip install 'spherec[serve]'"
+        "spherec serve needs more packages; install them with: pip install fastapi prometheus-client umap-learn uvicorn"
     ) from error
 
 __all__ = ["ServeOptions", "create_app", "serve"]

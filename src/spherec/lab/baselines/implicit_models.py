@@ -32,7 +32,7 @@ class _ImplicitModel(ComparedModel):
             import implicit  # noqa: F401
         except ImportError as error:
             raise MissingPackageError(
-                f"{self.name} needs implicit; install it with: pip install 'spherec[compare]', or name other models"
+                f"{self.name} needs implicit; install it with: pip install implicit, or name other models"
             ) from error
 
 
