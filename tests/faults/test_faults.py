@@ -158,7 +158,7 @@ def spherec(folder, *options, limit=None):
 def test_a_model_is_saved_where_only_the_checkpoint_is_too_large(folder):
     done = spherec(folder, limit=20_000)
     assert done.returncode == 0, done.stderr
-    assert "warning: no checkpoint in epoch 1" in done.stderr
+    assert "warning: no checkpoint: " in done.stderr
     assert "File too large" in done.stderr
     assert files(folder) == ["data.npz", MODEL]
 

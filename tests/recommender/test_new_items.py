@@ -86,18 +86,6 @@ def test_items_that_only_the_features_have_are_in_the_model(model):
     assert model.artifact.features.item_ids == model.data.item_ids
 
 
-@pytest.mark.parametrize("settings", [{}, {"subspace_dim": 8}, {"reach": False, "mainstream": 1.0}], ids=str)
-def test_an_added_item_has_the_vector_that_training_gives_to_such_an_item(settings):
-    model = fitted(**settings)
-    twin = BOOKS[BOOKS.isbn == "b38"].assign(isbn="twin")  # nobody has b38
-    model.add_items(twin)
-    old, new = model.data.item_ids.index_of(["b38", "twin"])
-    torch.testing.assert_close(model.vectors.item_table[new], model.vectors.item_table[old])
-    torch.testing.assert_close(model.artifact.feature_map.lengths[new], model.artifact.feature_map.lengths[old])
-    if model.vectors.item_reach is not None:
-        torch.testing.assert_close(model.vectors.item_reach[new], model.vectors.item_reach[old])
-
-
 def test_added_items_are_used_as_all_others(model, tmp_path):
     before, lists = model.vectors, model.recommend("r2", k=36)
     assert model.add_items(NEW, names={"b100": "A murder", "b101": "The sea"}) is model
@@ -289,10 +277,3 @@ def test_numbers_that_no_vector_can_have_are_refused(model):
     with pytest.raises(DataError, match="numbers of 'b200' are far beyond those of training"):
         model.add_items(pd.DataFrame([{**book(200), "year": 1e30}]))
     assert model.data.n_items == n_items
-
-
-def test_a_changed_item_that_nobody_has_goes_where_its_features_say(model):
-    changed = pd.DataFrame([{**book(39), "genre": "crime", "blurb": WORDS["crime"]}])
-    pairs = pd.DataFrame({"reader": ["r0"], "isbn": ["b37"]})
-    model.partial_fit(pairs, user="reader", item="isbn", item_features=changed, epochs=1)
-    assert genres_of(model.similar_items("b39", k=3), "similar").count("crime") >= 2

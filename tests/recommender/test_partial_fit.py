@@ -62,21 +62,6 @@ def test_training_begins_where_the_model_is(pairs):
         assert torch.allclose(start.item_table[item], middle / middle.norm(), atol=1e-6), "amid its users"
 
 
-@pytest.mark.parametrize("constraint", ["sphere", "ball"])
-def test_with_subspaces_each_goes_on_where_it_is(constraint, tmp_path):
-    options = {"dim": 12, "subspace_dim": 4, "constraint": constraint, "epochs": 2}
-    quick(**options).fit(DATA, validation=0).save(tmp_path / "model")
-    model = spherec.load(tmp_path / "model")
-    before = model.vectors.item_table.clone()
-    slow = make(replace(model.artifact, config=replace(model.config, optimizer=Adam(1e-9))))
-    slow.partial_fit(as_interactions([("zoe", "i3"), ("zoe", "new"), ("u1", "new")]), validation=0)
-    after = slow.vectors.item_table
-    torch.testing.assert_close(after[: len(ITEMS)], before, atol=1e-6, rtol=0)
-    lengths = after.view(len(ITEMS) + 1, 3, 4).norm(dim=2) * 3**0.5
-    assert bool((lengths <= 1 + 1e-6).all())
-    assert constraint == "ball" or bool((lengths >= 1 - 1e-6).all())
-
-
 def test_the_model_learns_the_new_and_keeps_the_old():
     data = small(density=0.4)
     model = quick(epochs=20).fit(data, validation=0)

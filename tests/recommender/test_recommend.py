@@ -150,14 +150,6 @@ def test_other_mistakes():
 # --- Names and evaluation --------------------------------------------------------------------------------------------
 
 
-def test_names_stand_beside_ids():
-    model = model_of(DATA.with_item_names({item: f"The {item}" for item in ITEMS[:29]}))
-    for record in model.recommend("u1", 40):
-        assert record.name == (f"The {record.item}" if record.item != "i29" else None)
-    assert all(record.name == f"The {record.similar}" for record in model.similar_items("i1", 3) if record.name)
-    assert all(record.name == f"The {record.because}" for record in model.explain("u1", "i1") if record.name)
-
-
 def test_a_model_is_evaluated_by_its_ids_unless_it_knows_the_answers():
     fold = spherec.splits.ratio(DATA, 0.4, seed=3)
     model, train = model_of(fold.train), fold.train

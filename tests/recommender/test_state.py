@@ -3,7 +3,6 @@
 import copy
 import pickle
 import threading
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import pytest
@@ -12,7 +11,6 @@ import spherec
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError
 from spherec.ranking.usearch import Hnsw, UsearchRanker
-from spherec.recommender import fold_in
 from tests.recommender.models import ITEMS, USERS, model_of, small
 
 DATA = small()
@@ -104,28 +102,6 @@ def test_every_list_belongs_to_one_version(fits, tmp_path, set_threads):
             last = next((n for n in range(last, len(versions)) if versions[n][question] == result), None)
             assert last is not None, f"reader {number}: a list of {question!r} of no version"
     assert sum(map(len, answers_of.values())) >= fits
-
-
-def test_a_reader_that_is_slow_does_not_keep_the_old_version(monkeypatch):
-    """A thread derives the pool of fold-in from the old version while a new one comes; the next call sees the new."""
-    model = spherec.CML(**QUICK).fit(DATA, validation=0, progress=False)
-    inside, go_on, draw = threading.Event(), threading.Event(), fold_in.NegativePool.draw
-
-    def slow(artifact):
-        inside.set()
-        assert go_on.wait(10)
-        return draw(artifact)
-
-    monkeypatch.setattr(fold_in.NegativePool, "draw", slow)
-    with ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(model.recommend_for, ["i1"], 50)
-        assert inside.wait(10)
-        monkeypatch.setattr(fold_in.NegativePool, "draw", draw)
-        model.fit(small(seed=9, items=[*ITEMS, "i30"]), validation=0, progress=False)
-        go_on.set()
-        assert "i30" not in asked.result().columns["item"]
-    assert "i30" in model.recommend_for(["i1"], 50).columns["item"]
-    assert "i30" in model.recommend("u1", 50, exclude_seen=False).columns["item"]
 
 
 @pytest.mark.parametrize("again", [copy.deepcopy, copy.copy, lambda model: pickle.loads(pickle.dumps(model))])

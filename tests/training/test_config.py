@@ -147,7 +147,3 @@ def test_softmin_needs_fewer_passes_but_not_too_few_steps(pairs, epochs):
     plan = PRESETS["accurate"].training.plan(pairs)
     assert plan.epochs == epochs
     assert plan.steps == epochs * -(-pairs // 1024)
-
-
-def test_what_goes_by_the_data_can_be_said():
-    assert Training(epochs=5).change({"epochs": "auto"}) == Training()

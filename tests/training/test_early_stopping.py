@@ -1,14 +1,9 @@
 """Validation while training: when it is asked, when it ends the run, and which model comes back."""
 
-import math
-
-import numpy as np
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.errors import TrainingError
 from spherec.training import EpochRecord, History
 from tests.training.runs import SAMPLERS, copied, facts, falling, same, trained
 
@@ -72,20 +67,6 @@ def test_without_validation_the_last_model_comes_back_after_all_epochs():
     assert facts(result.history)[:2] == facts(trained(epochs=2).history)
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_a_metric_that_is_no_finite_number_is_named(value):
-    with pytest.raises(TrainingError, match=f"validate gave {value} after epoch 2"):
-        trained(validate=Script(1, value))
-
-
-@pytest.mark.parametrize(
-    "number", [int, np.float64, np.float32, torch.tensor], ids=["int", "float64", "float32", "tensor"]
-)
-def test_a_metric_may_be_any_kind_of_number(number, tmp_path):
-    result = trained(validate=lambda vectors: number(falling(vectors)), checkpoint=tmp_path / "run")
-    assert all(isinstance(record.metric, float | int) for record in result.history.epochs)
-
-
 def history_of(metrics):
     history = History()
     for epoch, metric in enumerate(metrics, 1):
@@ -104,12 +85,6 @@ def test_history_knows_the_best_and_when_to_stop(metrics, patience):
     history = history_of(metrics)
     assert (history.best and history.best.epoch) == best
     assert history.should_stop(patience) == (best is not None and since >= patience)
-
-
-@given(st.lists(st.none() | st.floats(allow_nan=False)))
-def test_history_goes_through_plain_data(metrics):
-    history = history_of(metrics)
-    assert History.from_records(history.as_records()) == history
 
 
 def test_a_run_can_be_given_up_after_a_look():

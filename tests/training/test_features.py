@@ -133,12 +133,6 @@ def test_the_share_of_rows_that_are_left_out():
         assert max(abs(neighbours), abs(beside)) < 0.02
 
 
-def test_another_seed_leaves_out_other_rows():
-    items = torch.arange(N_ITEMS)
-    kept = {tuple(table_of(seed=seed)[0].training_rows(items, 0).flatten().tolist()) for seed in range(8)}
-    assert len(kept) > 4
-
-
 @pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
 @pytest.mark.parametrize("loss", [Hinge(), Hinge(rank_weight=True), Softmin()], ids=["hinge", "rank weight", "softmin"])
 @pytest.mark.parametrize("settings", [{}, {"subspace_dim": 4, "reach": True}], ids=["one space", "subspaces, reach"])
@@ -221,21 +215,6 @@ def test_an_item_that_nobody_has_is_no_negative():
 def first_vectors():
     generator = torch.Generator().manual_seed(0)
     return DenseVectors.random(PLANTED.n_users, PLANTED.n_items, QUICK.dim, generator)
-
-
-def test_an_item_without_features_is_a_row_alone():
-    result = trained(features=features_of(without=range(DATA.n_items - 1)), feature_dropout=0.75, epochs=1)
-    config = replace(QUICK, epochs=1)
-    run = Run(DATA, config, first_vectors_of(DATA), features_of(without=[3]))
-    row = run.embedding.block(3, 4)
-    run.embedding.state()["table"][-7:] += 1  # W
-    assert torch.equal(run.embedding.block(3, 4), row)
-    assert not torch.equal(run.embedding.block(4, 5), row)
-    assert bool(torch.isfinite(result.vectors.item_table).all())
-
-
-def first_vectors_of(data):
-    return DenseVectors.random(data.n_users, data.n_items, QUICK.dim, torch.Generator().manual_seed(0))
 
 
 # --- Runs that are stopped, chosen, continued ------------------------------------------------------------------------

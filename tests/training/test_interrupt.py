@@ -39,13 +39,6 @@ def test_the_run_ends_after_the_step_in_progress(step, handler, monkeypatch):
     assert signal.getsignal(signal.SIGINT) is handler
 
 
-def test_in_the_last_step_there_is_nothing_left_to_interrupt(monkeypatch):
-    watch(monkeypatch, at_step(3 * STEPS, press))
-    result = trained()
-    assert result.ended == "all epochs done"
-    assert len(result.history.epochs) == 3
-
-
 def test_during_validation_the_epoch_is_still_written_down(handler):
     result = trained(validate=lambda at: (press(), falling(at))[1])
     assert result.ended == "interrupted"
@@ -73,15 +66,6 @@ def test_in_another_thread_the_handler_is_left_alone(handler, monkeypatch):
 
 
 ENDS = pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
-
-
-@ENDS
-def test_other_signals_end_the_run_like_ctrl_c(number, monkeypatch):
-    watch(monkeypatch, at_step(STEPS + 2, lambda: signal.raise_signal(number)))
-    result = trained()
-    assert result.ended == "interrupted"
-    assert len(result.history.epochs) == 1
-    assert signal.getsignal(number) is signal.SIG_DFL
 
 
 @ENDS

@@ -15,7 +15,6 @@ from spherec.geometry import Geometry
 from spherec.losses import Hinge, Loss, Triplets, UnknownLoss
 from spherec.sampling import Negatives, Sampling, UnknownSampling
 from spherec.training import Training
-from spherec.training.config import advise
 from tests.recommender.models import small
 from tests.training.planted import TRAIN as DATA
 from tests.training.runs import train
@@ -67,11 +66,6 @@ def test_they_train_with_every_other_setting(device, changes):
     assert 0 < history.epochs[0].active <= 1
 
 
-@pytest.mark.parametrize("one", [{"loss": Hinge()}, {"sampler": spherec.TwoStage(candidates=10)}])
-def test_either_works_with_one_of_ours(one):
-    assert train(DATA, replace(CONFIG, **one), device="cpu").ended == "all epochs done"
-
-
 def test_their_settings_are_plain_data_and_come_back_as_placeholders():
     described = json.loads(json.dumps(CONFIG.to_dict()))
     assert described["loss"] == {"kind": "Logistic", "slope": 4.0}
@@ -99,12 +93,6 @@ def test_fields_of_a_dataclass_can_be_changed_by_name():
         CONFIG.change({"sampler": {"negatives": 1.5}})
     with pytest.raises(ArgumentError, match="loss cannot be changed by name; pass an object"):
         CONFIG.change({"loss": {"slope": 2.0}})
-
-
-def test_defaults_stand_in_for_all_that_was_not_written():
-    assert np.array_equal(CONFIG.sampler.law(DATA), np.ones(DATA.n_items))
-    assert replace(CONFIG, epochs=None).plan(1_000_000).epochs == 100
-    assert advise(CONFIG, DATA) == []
 
 
 @pytest.mark.parametrize("part", ["loss", "sampler"])

@@ -10,14 +10,13 @@ import torch
 import spherec
 from spherec import Cut, Interactions, splits
 from spherec.errors import ArgumentError, DataError
-from spherec.lab.records import data_id
 from spherec.losses import Hinge, Softmin
 from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.growth import initial_vectors, merge
 from spherec.sampling import Popularity
 from spherec.training.step import PairWeights, Run
 from tests.sampling.checks import CPU
-from tests.training.runs import DATA, QUICK, same, train, trained
+from tests.training.runs import DATA, QUICK, same, train
 
 PLAYS = pd.DataFrame(
     {"user": ["a", "a", "b", "b", "b", "c"], "item": ["x", "y", "x", "y", "z", "z"], "plays": [1, 100, 5, 5, 5, 3]}
@@ -65,10 +64,6 @@ def test_a_weight_must_be_above_0_unless_a_cut_drops_it_and_none_may_be_below():
         Interactions.from_frame(frame.assign(plays=[5, 9, -3, 1]), cut=Cut(min_value=1), **pairs)
 
 
-def test_records_with_and_without_weights_are_told_apart():
-    assert data_id(weighed()) != data_id(DATA)
-
-
 def test_pairs_of_each_user_weigh_1_on_average():
     data = weighed()
     weights = PairWeights(data, CPU).look_up(*(torch.tensor(column).long() for column in (data.users, data.indices)))
@@ -107,25 +102,6 @@ def test_equal_weights_change_nothing_and_others_do():
     equal = train(replace(DATA, weights=np.full(len(DATA), 7.0)), QUICK, device=CPU)
     torch.testing.assert_close(plain.vectors.item_table, equal.vectors.item_table, rtol=1e-4, atol=1e-4)
     assert not same(plain.vectors, train(weighed(), QUICK, device=CPU).vectors)
-
-
-def test_a_run_with_other_weights_is_another_run(tmp_path):
-    path = tmp_path / "run.checkpoint"
-    trained(data=weighed(), epochs=1, checkpoint=path)
-    for other in (DATA, weighed(seed=1)):
-        with pytest.raises(DataError, match="another run: its weights"):
-            trained(data=other, checkpoint=path, resume=True)
-
-
-def test_fit_takes_a_column():
-    settings = {"dim": 8, "epochs": 2, "device": "cpu"}
-    plain = spherec.CML(**settings).fit(PLAYS[["user", "item"]], user="user", item="item", validation=0)
-    model = spherec.CML(**settings).fit(PLAYS, user="user", item="item", weight="plays", validation=0)
-    assert not same(plain.vectors, model.vectors)
-    assert model.data.weights.tolist() == PLAYS.plays.tolist()
-    twice = pd.concat((PLAYS, PLAYS))
-    doubled = spherec.CML(**settings).fit(twice, user="user", item="item", weight="plays", validation=0)
-    assert doubled.data.weights.tolist() == (2 * PLAYS.plays).tolist()
 
 
 def fitted(data=None, **options):

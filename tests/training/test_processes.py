@@ -180,8 +180,8 @@ def test_killed_at_any_moment_a_run_continues_as_if_it_had_not_been(crew, tmp_pa
 def test_a_set_that_one_process_cannot_write_leaves_a_whole_one(crew, tmp_path, rank, is_written):
     options = {"settings": "uniform", "epochs": 1, "checkpoint": "c", "checkpoint_seconds": 0}
     said = [one["said"] for one in crew("fail_to_write", 2, rank=rank, is_written=is_written, **options)]
-    assert [len(one) for one in said] == [1 - rank, rank]
-    assert "no checkpoint in epoch 1: the disk is full" in said[rank][0]
+    assert [bool(one) for one in said] == [not rank, bool(rank)]
+    assert "no checkpoint: the disk is full" in said[rank][0]
     assert sorted(path.name[:8] for path in tmp_path.glob("c*")) == ["c", "c.0-of-2", "c.1-of-2"]
     resumed = crew("run", 2, resume=True, **options)[0]
     assert difference(crew("run", 1, settings="uniform", epochs=1)[0], resumed) == 0

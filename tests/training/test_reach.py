@@ -77,13 +77,6 @@ def test_the_dial_is_drawn_evenly_and_anew_in_each_step(monkeypatch):
     assert not torch.equal(dials[0], dials[1])
 
 
-def test_without_reach_there_is_no_dial(monkeypatch):
-    dials = []
-    watch_dial(monkeypatch, dials.append)
-    assert trained(**RUNS["one space"]).vectors.item_reach is None
-    assert set(dials) == {None}
-
-
 def test_new_users_are_placed_in_the_middle_of_the_dial():
     config = Training(loss=Softmin(0.2, gamma=0.8), sampler=Popularity(9, beta=0.5), reach=True)
     assert FoldInSettings.of(config, DATA).bias_correction == pytest.approx(0.4)

@@ -15,7 +15,7 @@ from spherec.optim import Adam
 from spherec.sampling import Hard, Popularity, SemiHard, TwoStage, Uniform
 from spherec.training import Training
 from spherec.training.step import Run
-from tests.training.runs import DATA, QUICK, same, start, train
+from tests.training.runs import DATA, QUICK, start, train
 
 PARTS = 3
 ONE = replace(QUICK, dim=4)
@@ -75,18 +75,6 @@ def test_the_first_vectors_that_a_sampler_keeps_are_those_of_the_space():
     begin = start(dim=SEVERAL.dim)
     run = Run(DATA, replace(SEVERAL, sampler=TwoStage.as_released()), begin)
     torch.testing.assert_close(run.sampler._frozen, run.vectors.copy().item_table, atol=1e-6, rtol=0)
-
-
-def test_one_subspace_is_no_subspace():
-    assert same(train(DATA, replace(ONE, subspace_dim=4)).vectors, train(DATA, ONE).vectors)
-    assert same(train(DATA, replace(ONE, subspace_dim=100)).vectors, train(DATA, ONE).vectors)
-
-
-@pytest.mark.parametrize(
-    ("dim", "subspace_dim", "count"), [(128, None, 1), (128, 256, 1), (512, 256, 2), (1024, 256, 4), (300, 256, 2)]
-)
-def test_there_are_as_few_as_it_takes(dim, subspace_dim, count):
-    assert Training(dim=dim, subspace_dim=subspace_dim).subspaces == count
 
 
 @given(dim=st.integers(2, 3000), subspace_dim=st.integers(2, 300))

@@ -2,7 +2,6 @@
 odd data."""
 
 import math
-import threading
 from dataclasses import replace
 
 import numpy as np
@@ -21,9 +20,7 @@ from tests.training.runs import (
     DATA,
     QUICK,
     STEPS,
-    Crash,
     copied,
-    crash,
     each_sampler,
     facts,
     matrix,
@@ -97,13 +94,6 @@ def test_history_has_a_record_for_each_epoch(sampler):
     assert history.epochs[-1].loss < history.epochs[0].loss
 
 
-def test_masked_is_the_share_of_places_without_a_negative():
-    data = matrix([1, 1, 1], [1, 0, 0])  # the first user has every item
-    record = trained(data, epochs=1).history.epochs[0]
-    assert record.masked == 3 / 4
-    assert record.active <= 1 / 4
-
-
 def test_progress_tells_how_far_the_epoch_has_come(each_step):
     reports = []
     result = trained(progress=lambda *report: reports.append(report))
@@ -122,12 +112,6 @@ def test_progress_tells_how_far_the_epoch_has_come(each_step):
         assert (last.loss, last.active, last.masked) == (told.loss, told.active, told.masked)
 
 
-def test_what_progress_or_validate_raises_is_not_swallowed(each_step):
-    for options in ({"progress": lambda *_: crash()}, {"validate": lambda _: crash()}):
-        with pytest.raises(Crash):
-            trained(**options)
-
-
 @pytest.mark.parametrize("constraint", ["sphere", "ball"])
 def test_initial_vectors_are_where_it_starts(constraint):
     initial, other = start(), start()
@@ -140,31 +124,6 @@ def test_initial_vectors_are_where_it_starts(constraint):
     assert torch.equal(initial.user_table, given[0])
     assert torch.equal(initial.item_table, given[1])
     assert results[0].constraint == constraint
-
-
-def test_frozen_vectors_are_those_before_the_first_step(monkeypatch):
-    drawn = {}
-    for vectors in ("live", "frozen"):
-        drawn[vectors] = []
-        with monkeypatch.context() as patch:
-            watch(patch, lambda *step, into=drawn[vectors]: into.append(step[2].items))
-            trained(sampler=TwoStage(3, sharpness=1, vectors=vectors), optimizer=Adam(0.1))
-    alike = [torch.equal(*both) for both in zip(*drawn.values(), strict=True)]
-    assert alike[0]
-    assert not any(alike[1:])
-
-
-def test_runs_in_threads_of_their_own_do_not_meddle_with_each_other():
-    seeds, results = range(3), {}
-    threads = [
-        threading.Thread(target=lambda seed=seed: results.update({seed: trained(seed=seed, sampler=TwoStage(3))}))
-        for seed in seeds
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert all(same(results[seed].vectors, trained(seed=seed, sampler=TwoStage(3)).vectors) for seed in seeds)
 
 
 @pytest.mark.parametrize("data", [DATA.filter(np.zeros(len(DATA), bool)), matrix([0, 0], [0, 0])], ids=repr)
@@ -243,23 +202,3 @@ def test_validation_makes_no_copy_of_the_tables(monkeypatch):
     )
     trained(sampler=Uniform(2), validate=lambda vectors: float(vectors.users(torch.tensor([0])).sum()) * 0, epochs=3)
     assert read == [50], "only the first validation is the best, and is copied"
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"balance": 0.5},
-        {"balance": 0.5, "constraint": "ball", "subspace_dim": 4},
-        {"sampler": Uniform(5, shared=True)},
-        {"sampler": Uniform(5, shared=True), "loss": Softmin(0.1), "constraint": "ball"},
-        {"loss": Softmin(0.1), "reach": True},
-    ],
-    ids=str,
-)
-def test_a_batch_without_pairs_moves_nothing(changes):
-    run = Run(DATA, replace(QUICK, **changes), start(constraint=changes.get("constraint", "sphere")))
-    before, none = run.vectors.copy(), torch.empty(0, dtype=torch.int64)
-    assert run.step(none, none) == 0
-    assert same(run.vectors.copy(), before)
-    assert run.read_sums() == [0.0, 0.0, 0.0]

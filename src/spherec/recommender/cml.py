@@ -3,7 +3,7 @@
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from os import PathLike
 from typing import Any, Self, TypedDict, Unpack, cast
 
@@ -347,10 +347,8 @@ class CML(TrainedModel):
 
 # `help(CML)` shows every setting with its default.
 _SETTINGS = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in vars(_DEFAULT).items()]
-_OF_INIT = signature(CML.__init__)
-CML.__init__.__signature__ = _OF_INIT.replace(  # type: ignore[attr-defined]
-    parameters=[*list(_OF_INIT.parameters.values())[:-1], *_SETTINGS]
-)
+_GIVEN = list(signature(CML.__init__).parameters.values())[:-1]
+CML.__init__.__signature__ = Signature([*_GIVEN, *_SETTINGS])  # type: ignore[attr-defined]
 
 
 def _split_options(method: str, about: DataOptions) -> tuple[FitColumns, Any, Mapping[Any, str] | None]:

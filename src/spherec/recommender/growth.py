@@ -53,8 +53,7 @@ class Growth:
             length = max(math.ceil(whole * math.sqrt(fresh / len(self.data))), _FEWEST_EPOCHS)
             return replace(config, epochs=min(length, whole)), 0.0
         share = default_share(config) if validation is None else validation
-        if validation is None and not round(share * fresh):
-            share = 0.0
+        share = share if validation or round(share * fresh) else 0.0  # of a handful, nothing is held out
         return replace(config, epochs=whole if epochs is None else epochs), share
 
     def hold_out(self, config: Training, share: float) -> tuple[Interactions, Validation | None]:
@@ -64,10 +63,6 @@ class Growth:
         check_validation_share(share)
         new, tested = np.flatnonzero(self.fresh), np.zeros(len(self.data), dtype=bool)
         tested[rng.stream(config.seed, "new pairs held out").permutation(new)[: round(share * len(new))]] = True
-        if not tested.any():
-            raise ArgumentError(
-                f"validation {share:g} of {len(new):,} new pairs holds nothing out; raise it, or leave it out"
-            )
         learned = self.data.filter(~tested)
         return learned, Validation(learned, self.data.filter(tested))
 

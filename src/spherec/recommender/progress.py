@@ -42,7 +42,7 @@ def show_progress(
             with _show_bar(epochs, data.n_pairs, most) as callback:
                 yield callback
         else:
-            yield _Lines(console, epochs, most)
+            yield _print_lines(console, epochs, most)
 
 
 @contextmanager
@@ -68,24 +68,19 @@ def _show_bar(epochs: int, pairs: int, most: str) -> Iterator[ProgressCallback]:
             bar.stop()
 
 
-class _Lines:
-    """Callback that prints a line for the first epoch, each validated one, and others after a few silent seconds."""
+def _print_lines(console: Console, epochs: int, most: str) -> ProgressCallback:
+    """Return a callback with a line for the first epoch, each validated one, and others after some silent seconds."""
+    last_time = float("-inf")
 
-    def __init__(self, console: Console, epochs: int, most: str) -> None:
-        self._console, self._epochs, self._most = console, epochs, most
-        self._ended: int | None = None  # epochs before this one are not told
-        self._last_time = float("-inf")
+    def report(epoch: EpochRecord, history: History) -> None:
+        nonlocal last_time
+        is_long_ago = time.monotonic() - last_time > _SECONDS_BETWEEN_LINES
+        if history.epochs[-1:] == (epoch,) and (epoch.metric is not None or is_long_ago):
+            minutes = (epochs - epoch.epoch) * epoch.seconds / 60
+            _print(console, f"epoch {epoch.epoch}: {_describe_epoch(epoch, history)}, {minutes:.1f} minutes {most}")
+            last_time = time.monotonic()
 
-    def __call__(self, epoch: EpochRecord, history: History) -> None:
-        """Print the epochs that ended since the last call."""
-        del epoch
-        for ended in history.epochs[len(history.epochs) if self._ended is None else self._ended :]:
-            if ended.metric is not None or time.monotonic() - self._last_time > _SECONDS_BETWEEN_LINES:
-                minutes = (self._epochs - ended.epoch) * ended.seconds / 60
-                text = f"epoch {ended.epoch}: {_describe_epoch(ended, history)}, {minutes:.1f} minutes {self._most}"
-                _print(self._console, text)
-                self._last_time = time.monotonic()
-        self._ended = len(history.epochs)
+    return report
 
 
 def _describe_epoch(epoch: EpochRecord, history: History) -> str:

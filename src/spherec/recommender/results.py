@@ -156,11 +156,18 @@ def tabulate(
 def write_results(path: str | PathLike[str], blocks: Iterator[Results[Recommended]], data: Interactions) -> int:
     """Write the lists of users of `data` atomically as one table, block by block; return the number of rows."""
     refuse_unwritable(path)
-    if Path(path).suffix not in (".parquet", ".csv"):
+    if Path(path).suffix == ".parquet":
+        return _write_parquet(path, (to_table(block, data) for block in blocks))
+    if Path(path).suffix != ".csv":
         raise ArgumentError(f"{path} must end in .parquet or .csv, which says what to write")
-    if Path(path).suffix == ".csv":
-        return _write_csv(path, blocks)
-    return _write_parquet(path, (to_table(block, data) for block in blocks))
+    rows = 0
+    with atomic_write(path) as file:
+        for number, block in enumerate(blocks):
+            text = io.StringIO(newline="")
+            csv.writer(text).writerows(block if number else [Recommended._fields, *block])
+            file.write(text.getvalue().encode())
+            rows += len(block)
+    return rows
 
 
 def answer_in_blocks(
@@ -182,17 +189,6 @@ def to_table(results: Results[Recommended], data: Interactions) -> "pl.DataFrame
     types = {np.dtype(object): pl.String, np.dtype(np.uint64): pl.UInt64}
     ids = {"user": data.user_ids, "item": data.item_ids}
     return results.to_polars().cast({name: types.get(known.array.dtype, pl.Int64) for name, known in ids.items()})
-
-
-def _write_csv(path: str | PathLike[str], blocks: Iterator[Results[Recommended]]) -> int:
-    rows = 0
-    with atomic_write(path) as file:
-        for number, block in enumerate(blocks):
-            text = io.StringIO(newline="")
-            csv.writer(text).writerows(block if number else [Recommended._fields, *block])
-            file.write(text.getvalue().encode())
-            rows += len(block)
-    return rows
 
 
 def _write_parquet(path: str | PathLike[str], tables: Iterator["pl.DataFrame"]) -> int:

@@ -97,10 +97,6 @@ class Standing:
     best_map: FeatureMap | None = None
     "The map of features after the best epoch, if items have features."
 
-    def add(self, pairs: int, places: int, seconds: float) -> None:
-        """Count a step."""
-        self.pairs, self.places, self.seconds = self.pairs + pairs, self.places + places, self.seconds + seconds
-
 
 class RunFiles:
     """The files of one run. They are locked while it lasts, and only ever replaced as a whole.
@@ -135,7 +131,6 @@ class RunFiles:
             raise ArgumentError(f"output and checkpoint are both {self.output}; name two files")
         self.checkpoint_seconds, self.resume, self.in_shards = checkpoint_seconds, resume, in_shards
         self._identity: dict[str, Any] = {}  # what must be the same to continue from the checkpoint
-        self._problem = ""  # why it was not written the last time
 
     @contextmanager
     def open(self, crew: Crew) -> Iterator[None]:
@@ -159,44 +154,37 @@ class RunFiles:
         if self.checkpoint is None or not self.resume:
             return Standing()
         standing = self._load(self.checkpoint, run)
-        done, begun = len(standing.history.epochs), bool(standing.pairs)
-        crew.check_alike({"epochs of the checkpoint": done, "pairs of the checkpoint": standing.pairs})
-        if done + begun > run.plan.epochs:
-            state = f"{done} done" + (f" and epoch {done + 1} begun" if begun else "")
+        begun = len(standing.history.epochs) + bool(standing.pairs)
+        crew.check_alike({"epochs of the checkpoint": begun, "pairs of the checkpoint": standing.pairs})
+        if begun > run.plan.epochs:
             raise ArgumentError(
-                f"epochs is {run.plan.epochs}, but {self.checkpoint} has {state}; give at least {done + begun}, or "
-                "start anew"
+                f"epochs is {run.plan.epochs}, but {self.checkpoint} has begun epoch {begun}; give at least {begun}"
             )
         return standing
 
     def save(self, run: Run, standing: Standing, remedy: str = "") -> bool:
-        """Write the checkpoint in place of the one before, and return whether it worked.
-
-        Warn if it did not, once for each new problem. Without a file for it, nothing is written.
-        """
+        """Write the checkpoint in place of the one before, and return whether it worked; warn if it did not."""
         if self.checkpoint is None:
             return False
-        before, self._problem = self._problem, ""
         counts = {"pairs": standing.pairs, "places": standing.places, "seconds": standing.seconds}
         facts = {"identity": self._identity, **counts, "history": standing.history.as_records()}
         try:
             run.crew.write_checkpoint(self.checkpoint, partial(_collect_arrays, run, standing), facts)
+            return True
         except FailedProcessError:
             return False  # the other process warns
         except (DataError, MemoryError) as error:
-            self._problem = str(error) or "memory is short"
-            if self._problem != before:
-                remedy = remedy or f"training continues and tries again in {self.checkpoint_seconds:g} s"
-                text = f"no checkpoint in epoch {len(standing.history.epochs) + 1}: {self._problem}; {remedy}"
-                warnings.warn(CheckpointWarning(text), stacklevel=2)
-        return not self._problem
+            remedy = remedy or f"training continues and tries again in {self.checkpoint_seconds:g} s"
+            text = f"no checkpoint: {error or 'memory is short'}; {remedy}"
+            warnings.warn(CheckpointWarning(text), stacklevel=2)  # Python shows the same text once
+            return False
 
     @contextmanager
     def closing(self, run: Run, standing: Standing, *, is_interrupted: bool, is_saved: bool) -> Iterator[None]:
         """Save the model in this block. The checkpoint of a finished run that was saved is removed.
 
-        That of an interrupted run of several processes is written first: torchrun kills them after 30 seconds. If the
-        model cannot be saved, a checkpoint is worth all the more, and none takes the room of the model before.
+        That of an interrupted run of several processes is written first: torchrun kills them after 30 seconds. Others
+        come last: none takes the room of the model.
         """
         failure: Exception | None = None
         without = "the run cannot be resumed from here, but its model is saved"
@@ -228,11 +216,7 @@ class RunFiles:
                     f"{path} is the checkpoint of another run: its {name} is {value}, here it is {here}; "
                     "train with the same settings and data, or start anew"
                 )
-        arrays, manifest = run.crew.read_checkpoint(path, run)
-        try:
-            return _restore(run, arrays, manifest)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise DataError(f"{path} is damaged ({shorten(error)}); start anew") from None
+        return _restore(run, *run.crew.read_checkpoint(path, run))
 
 
 def _collect_arrays(run: Run, standing: Standing) -> Arrays:

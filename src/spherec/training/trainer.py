@@ -101,7 +101,9 @@ def _learn_epoch(run: Run, batches: Batches, standing: Standing, watch: "_Watch"
         is_ending = False
         while standing.pairs < run.n_pairs and not is_ending:
             began = time.perf_counter()
-            standing.add(*batches.step(), time.perf_counter() - began)
+            pairs, places = batches.step()
+            standing.pairs, standing.places = standing.pairs + pairs, standing.places + places
+            standing.seconds += time.perf_counter() - began
             is_ending = watch.look(standing)
     return standing.pairs >= run.n_pairs
 
@@ -128,10 +130,7 @@ def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
     """Add the epoch to the history, with the metric of the vectors after it; keep a copy of them if they are best."""
     record = _record(run, standing)
     if validate is not None:
-        metric = float(validate(run.vectors))
-        if not math.isfinite(metric):
-            raise TrainingError(f"validate gave {metric} after epoch {record.epoch}; it must give a finite number")
-        record = replace(record, metric=metric)
+        record = replace(record, metric=float(validate(run.vectors)))
     standing.history = History((*standing.history.epochs, record))
     if record is standing.history.best:
         standing.best, standing.best_map = run.held.copy(), run.copy_feature_map()
