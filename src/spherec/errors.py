@@ -86,6 +86,10 @@ class CheckpointWarning(UserWarning):
     """A checkpoint could not be written; training continues, and tries again after a while."""
 
 
+class SkippedIdsWarning(UserWarning):
+    """A list of items that may or must not be listed has some that the model does not know; they are skipped."""
+
+
 class UnknownContentWarning(UserWarning):
     """Features of new items have what was not there in training: words are ignored, far numbers cut to the nearest."""
 

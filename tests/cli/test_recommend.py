@@ -73,13 +73,19 @@ def test_somebody_new(command):
 
 
 def test_a_list_that_is_empty_says_so(command):
-    done = command("recommend", "zoe", "--skip-unknown")
+    done = command("recommend", "zoe", "--unknown", "skip")
     assert (done.code, done.out) == (0, "")
     assert "nothing to list" in done.err
 
 
 def test_unknown_ids_are_passed_over_on_request(command):
-    told = records(command("recommend", "zoe", "u1", "--only", "i1,x,i2,i3", "--skip-unknown", "--json"))
+    mixed = command("recommend", "zoe", "u1", "--unknown", "popular", "--diversity", 0.5, "--json")
+    assert records(mixed) == MODEL.recommend(["zoe", "u1"], unknown="popular", diversity=0.5).as_dicts()
+    assert "does not know them: 'zoe'" in mixed.err
+    near = command("similar", "i1", "--only", "i2,i3,new", "--exclude", "i3", "--diversity", 1, "--json")
+    assert [one["similar"] for one in records(near)] == ["i2"]
+    assert "only: 1 of 3 ids are not in the model" in near.err
+    told = records(command("recommend", "zoe", "u1", "--only", "i1,x,i2,i3", "--unknown", "skip", "--json"))
     assert told == MODEL.recommend("u1", only=["i1", "i2", "i3"]).as_dicts()
 
 
@@ -186,9 +192,8 @@ def test_info_counts_the_bytes_of_shards(command, path, tmp_path):
 
 BAD = {
     "nobody": (("recommend",), ["say for whom", "--all", "--items"]),
-    "an unknown user": (("recommend", "zoe", "max"), ["'zoe', 'max' are not among", "--items", "--skip-unknown"]),
-    "an unknown item": (("recommend", "u1", "--only", "x"), ["'x' is not among", "--skip-unknown"]),
-    "no items": (("recommend", "--items", ""), ["at least one item"]),
+    "an unknown user": (("recommend", "zoe", "max"), ["'zoe', 'max' are not among", "--items", "--unknown"]),
+    "an unknown item": (("recommend", "u1", "--only", "x"), ["'x' is not among", "in only"]),
     "no length": (("recommend", "u1", "-k", 0), ["k must be a whole number >= 1, got 0"]),
     "everybody to nowhere": (("recommend", "--all"), ["--all needs -o"]),
     "somebody new to a file": (("recommend", "--items", "i1", "-o", "x.csv"), ["leave out -o"]),

@@ -1,15 +1,17 @@
 """Recommendations, by ids and in index space: nothing that is seen or closed, exactly k, and the nearest first."""
 
 import io
+import warnings
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import spherec
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, TrainingError, UnknownIdError
+from spherec.errors import ArgumentError, DataError, TrainingError, UnknownIdError
 from spherec.evaluation import evaluate
 from spherec.ranking.usearch import Hnsw
 from spherec.recommender import CML, Query
@@ -102,23 +104,50 @@ def test_unknown_ids_are_named():
         MODEL.recommend(["u1", "zoe", "max"])
     for ask in (
         lambda: MODEL.similar_items("zoe"),
-        lambda: MODEL.recommend("u1", only=["i1", "zoe"]),
-        lambda: MODEL.recommend("u1", exclude=["zoe"]),
+        lambda: MODEL.recommend("u1", only=["zoe"], unknown="skip"),
         lambda: MODEL.recommend_for(["zoe"]),
         lambda: MODEL.score("u1", "zoe"),
         lambda: MODEL.explain("u1", "zoe"),
     ):
-        with pytest.raises(UnknownIdError, match=r"item 'zoe' .* 30 .* learn new items"):
+        with pytest.raises(UnknownIdError, match=r"item 'zoe' .* 30 "):
             ask()
 
 
 def test_unknown_ids_are_passed_over_on_request():
-    asked = MODEL.recommend(["zoe", "u1"], 40, only=["i1", "no", "i2"], exclude=["i2", "none"], unknown="skip")
-    assert {record.user for record in asked} <= {"u1"}
-    assert {record.item for record in asked} <= {"i1"}
+    for unknown in ("skip", "error"):
+        options = {"only": ["i1", "no", "i2"], "exclude": ["i2", "none"], "exclude_seen": False, "unknown": unknown}
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            asked = MODEL.recommend(["zoe", "u1"] if unknown == "skip" else "u1", 40, **options)
+        assert [(record.user, record.item) for record in asked] == [("u1", "i1")]
+        counts = [] if unknown == "skip" else ["only: 1 of 3 ids", "exclude: 1 of 2 ids"]
+        assert [str(each.message)[: len(count)] for each, count in zip(warned, counts, strict=True)] == counts
     assert list(MODEL.recommend("zoe", unknown="skip")) == []
     assert list(MODEL.similar_items("zoe", unknown="skip")) == []
     assert list(MODEL.similar_users("zoe", unknown="skip")) == []
+
+
+def test_nobody_is_without_a_list(tmp_path):
+    """The most popular of what may be listed, and the answer says whose list it is."""
+    counts, few = DATA.users_per_item, ITEMS[5:25]
+    best = sorted(few, key=lambda item: (-counts[ITEMS.index(item)], item not in few, ITEMS.index(item)))
+    popular = [item for item in best if item != "i7"][:4]
+    options = {"only": [*few, "new"], "exclude": ["i7"], "unknown": "popular"}
+    for ask in (lambda: MODEL.recommend_for([], 4, **options), lambda: MODEL.recommend_for("new", 4, **options)):
+        assert [(one.item, one.score) for one in ask()] == [(item, counts[ITEMS.index(item)]) for item in popular]
+        assert ask().fallback == (None,)
+    mixed = MODEL.recommend(["zoe", "u1", "max"], 4, **options)
+    assert mixed.fallback == mixed[:3].fallback == ("zoe", "max")
+    assert [one.item for one in mixed if one.user == "max"] == popular
+    options["unknown"] = "skip"
+    assert [one for one in mixed if one.user == "u1"] == list(MODEL.recommend("u1", 4, **options))
+    assert MODEL.recommend("u1").fallback is None
+    assert MODEL.recommend("u1", unknown="popular").fallback == MODEL.recommend([], unknown="popular").fallback == ()
+    with pytest.raises(DataError, match="3"):  # an id of the wrong type is nobody new
+        MODEL.recommend([3], unknown="popular")
+    for path, read in ((tmp_path / "l.csv", pl.read_csv), (tmp_path / "l.parquet", pl.read_parquet)):
+        MODEL.recommend_to_file(path, ["zoe", "u1"], 2, unknown="popular")
+        assert read(path)["fallback"].to_list() == ["popular", "popular", None, None]
 
 
 # --- What is not asked so --------------------------------------------------------------------------------------------
@@ -131,6 +160,7 @@ def test_other_mistakes():
         "one item": lambda: MODEL.explain(["u1", "u2"], "i1"),
         "got 2 and 3": lambda: MODEL.score(["u1", "u2"], ["i1", "i2", "i3"]),
         "exclude_seen .* 'no'": lambda: MODEL.recommend("u1", exclude_seen="no"),
+        "unknown .* 'best'": lambda: MODEL.recommend_for(["i1"], unknown="best"),
         "exclude_seen .* ndarray": lambda: MODEL.recommend_for(["i1"], exclude_seen=np.array([True, False])),
     }
     for got, ask in wrong.items():
@@ -173,13 +203,13 @@ def queries(draw):
     kind = draw(st.sampled_from(["user", "basket", "vector", "item"]))
     place = {
         "user": lambda: draw(st.integers(0, len(USERS) - 1)),
-        "basket": lambda: np.array(draw(st.lists(st.integers(0, len(ITEMS) - 1), min_size=1)), dtype=int),
+        "basket": lambda: np.array(draw(st.lists(st.integers(0, len(ITEMS) - 1))), dtype=int),
         "vector": lambda: np.array(draw(st.lists(st.integers(-3, 3), min_size=6, max_size=6))) / 2,
         "item": lambda: draw(st.integers(0, len(ITEMS) - 1)),
     }[kind]()
     dial = draw(st.none() | st.integers(-8, 8).map(lambda n: n / 4))
     return Query(**{kind: place}, k=draw(st.integers(1, 40)), exclude_seen=draw(st.booleans()), only=draw(SOME),
-                 exclude=draw(SOME), mainstream=dial)  # fmt: skip
+                 exclude=draw(SOME), mainstream=dial, diversity=draw(st.sampled_from([0, 0.3, 1.0])))  # fmt: skip
 
 
 def list_of(model, query):
@@ -196,12 +226,27 @@ def list_of(model, query):
     allowed = set(range(len(ITEMS)) if query.only is None else query.only.tolist())
     allowed -= set(() if query.exclude is None else query.exclude.tolist())
     allowed -= set(own) if query.exclude_seen or query.item is not None else set()
+    if query.basket is not None and not len(query.basket):
+        counts = model.data.users_per_item
+        best = sorted(allowed, key=lambda item: (-counts[item], item))[: query.k]
+        return best, [counts[item] for item in best]
     dial = 0.0 if query.item is not None else 0.4 if query.mainstream is None else query.mainstream
     ball, reach = vectors.constraint == "ball", vectors.item_reach
     tables = vectors.item_table.tolist(), [[0.0]] * len(ITEMS) if reach is None else reach.tolist()
-    found = best_with_reach(place.tolist(), *tables, dial, sorted(allowed), query.k, ball=ball)
+    found = best_with_reach(place.tolist(), *tables, dial, sorted(allowed), query.k * 10, ball=ball)
     more = 1 - (place.astype(float) ** 2).sum() / 2 if ball else 0.0
-    return [item for item, _ in found], [score + more for _, score in found]
+    scored, taken = {item: score + more for item, score in found}, []
+
+    def gain(item):
+        near = [
+            1 - sum((a - b) ** 2 for a, b in zip(tables[0][item], tables[0][one], strict=True)) / 2 for one in taken
+        ]
+        return (1 - query.diversity) * scored[item] - query.diversity * max(near, default=0.0)
+
+    while len(taken) < min(query.k, len(found)):
+        left = [item for item in scored if item not in taken]
+        taken.append(max(left, key=gain) if query.diversity else left[0])
+    return taken, [scored[item] for item in taken]
 
 
 @given(asked=st.lists(queries(), max_size=6), constraint=st.sampled_from(list(MODELS)))
@@ -242,7 +287,7 @@ WRONG = {
     "user": {"user": 12},
     "item": {"item": 30},
     "basket": {"basket": np.array([-1])},
-    "empty basket": {"basket": np.zeros(0, dtype=int)},
+    "diversity": {"user": 1, "diversity": 1.5},
     "vector": {"vector": np.zeros(5)},
     "huge vector": {"vector": np.full(6, 1e300)},
     "vector with NaN": {"vector": np.full(6, np.nan)},

@@ -11,12 +11,13 @@ import typer
 from spherec.artifact import Artifact
 from spherec.cli._options import AsJson, Dial, Force, ModelPath, group, option, refuse_output
 from spherec.cli._output import Format, counting_bar, format_cell, grid, note, print_results, show
-from spherec.data.ids import IdMap, Unknown, spell_like
+from spherec.data.ids import IdMap, spell_like
 from spherec.data.input_files import read_text_file
 from spherec.data.read.formats import list_files
-from spherec.errors import ArgumentError
+from spherec.errors import ArgumentError, enumerate_ids
 from spherec.evaluation.validation import VALIDATION_METRIC
-from spherec.recommender import CML, load
+from spherec.recommender import CML, Recommended, Results, load
+from spherec.recommender.trained_model import UnknownUser
 
 ListLength = Annotated[int, typer.Option("-k", metavar="N", help="Length of a list.")]
 IndexFilesGiven = Annotated[
@@ -30,6 +31,9 @@ IndexFilesGiven = Annotated[
 ]
 _for_whom = partial(option, panel="Which users")
 _of_what = partial(option, panel="Which items")
+_only = _of_what("Items to choose from, such as those in stock: comma-separated, or @FILE. Default: all.", "IDS")
+_exclude = _of_what("Items never to list.", "IDS")
+_diversity = _of_what("From 0 to 1: how far the items of a list should be from each other.", "SHARE", default=0.0)
 
 
 @group
@@ -38,11 +42,17 @@ class Filters:
 
     everybody: bool = _for_whom("All users that the model knows; needs -o.", None, "--all", default=False)
     items: str | None = _for_whom("Items of a user whom the model need not know: comma-separated, or @FILE.", "IDS")
-    skip_unknown: bool = _for_whom("Skip unknown ids.", None, "--skip-unknown", default=False)
-    only: str | None = _of_what("Items to choose from: comma-separated, or @FILE. Default: all.", "IDS")
-    exclude: str | None = _of_what("Items never to recommend.", "IDS")
+    unknown: UnknownUser = _for_whom(
+        "Users whom the model does not know: error, skip, or popular, a list of the most popular items.",
+        "WHAT",
+        "--unknown",
+        default="error",
+    )
+    only: str | None = _only
+    exclude: str | None = _exclude
     with_seen: bool = _of_what("Include items that the user has already.", None, "--with-seen", default=False)
     mainstream: Dial = None
+    diversity: float = _diversity
 
     def check(self, users: list[str], output: Path | None) -> None:
         """Raise an `ArgumentError` unless it is clear for whom to recommend, and to where."""
@@ -53,18 +63,11 @@ class Filters:
         if self.items is not None and output is not None:
             raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
 
-    def parse(self, text: str | None, known: IdMap) -> list[Hashable] | None:
-        """Return the ids of an option: comma-separated, or @FILE."""
-        if text is None:
-            return None
-        words = [text] if text.startswith("@") or text in known else [word.strip() for word in text.split(",")]
-        remedy = "check the ids; --skip-unknown skips unknown ones"
-        return _parse_ids("item", filter(None, words), known, remedy, skip=self.skip_unknown)
-
     def options(self, known: IdMap) -> dict[str, Any]:
         """Return the filters as the library takes them."""
-        ids = {"only": self.parse(self.only, known), "exclude": self.parse(self.exclude, known)}
-        return {**ids, "exclude_seen": not self.with_seen, "mainstream": self.mainstream}
+        ids = {"only": _split_ids(self.only, known), "exclude": _split_ids(self.exclude, known)}
+        options = {"unknown": self.unknown, "exclude_seen": not self.with_seen, "mainstream": self.mainstream}
+        return {**ids, **options, "diversity": self.diversity}
 
 
 def recommend_command(
@@ -92,21 +95,20 @@ def recommend_command(
     loaded = _load(model, index)
     data, options = loaded.data, filters.options(loaded.data.item_ids)
     if filters.items is not None:
-        results = loaded.recommend_for(filters.parse(filters.items, data.item_ids) or (), k, **options)
+        results = loaded.recommend_for(_split_ids(filters.items, data.item_ids) or (), k, **options)
         print_results(results, format, as_json, ["user"], lambda _: "For a user with these items")
-        return
-    remedy = "for a new user give --items; --skip-unknown skips unknown ids"
-    who = (
-        None if filters.everybody else _parse_ids("user", users or [], data.user_ids, remedy, skip=filters.skip_unknown)
-    )
+        return _tell_fallback(results)
+    who = None if filters.everybody else _read_ids(users or [], data.user_ids)
+    if who and filters.unknown == "error":
+        data.user_ids.index_of(who, role="user", remedy="for a new user give --items; --unknown popular or skip")
     if output is None:
         results = loaded.recommend(who, k, **options)
         print_results(results, format, as_json, ["user"], lambda record: f"For user {record.user}")
-        return
+        return _tell_fallback(results)
     count = data.n_users if who is None else len(who)
     with counting_bar("ranking", "users") as progress:
         rows = loaded.recommend_to_file(output, who, k, **options, progress=lambda done: progress(done, count))
-    note(f"{rows:,} rows written to {output}")
+    return note(f"{rows:,} rows written to {output}")
 
 
 def similar_command(
@@ -114,6 +116,9 @@ def similar_command(
     ids: list[str] = typer.Argument(..., metavar="ITEM", help="Item ids, or @FILE with one id per line."),
     k: ListLength = 10,
     users: bool = option("Take the ids as users, and list similar users.", None, "--users", default=False),
+    only: str | None = _only,
+    exclude: str | None = _exclude,
+    diversity: float = _diversity,
     index: IndexFilesGiven = None,
     format: Format = "table",
     as_json: AsJson = False,
@@ -121,10 +126,14 @@ def similar_command(
     """Example: spherec similar books.spherec 0345339703"""
     loaded = _load(model, None if users else index)
     if users:
+        if only is not None or exclude is not None or diversity:
+            raise ArgumentError("--only, --exclude and --diversity are about items; leave them out with --users")
         near_users = loaded.similar_users(_parse_ids("user", ids, loaded.data.user_ids), k)
         print_results(near_users, format, as_json, ["user"], lambda record: f"Users similar to {record.user}")
         return
-    near = loaded.similar_items(_parse_ids("item", ids, loaded.data.item_ids), k)
+    known = loaded.data.item_ids
+    filters = {"only": _split_ids(only, known), "exclude": _split_ids(exclude, known), "diversity": diversity}
+    near = loaded.similar_items(_parse_ids("item", ids, known), k, **filters)  # type: ignore[arg-type]
     print_results(near, format, as_json, ["item"], lambda one: f"Items similar to {_title(loaded, one.item)}")
 
 
@@ -188,21 +197,34 @@ def _load(model: Path, index: list[str] | None) -> CML:
     return load(model, index=files[0] if len(files) == 1 else files or False, device="cpu")
 
 
-def _parse_ids(
-    role: str, texts: Iterable[str], known: IdMap, remedy: str = "check the id", *, skip: bool = False
-) -> list[Hashable]:
-    """Return the known ids that texts stand for; @FILE is a file with one id per line.
+def _split_ids(text: str | None, known: IdMap) -> list[Hashable] | None:
+    """Return the ids of an option: comma-separated, or @FILE."""
+    if text is None:
+        return None
+    words = [text] if text.startswith("@") or text in known else [word.strip() for word in text.split(",")]
+    return _read_ids(filter(None, words), known)
 
-    `role` ("user", "item") and `remedy`, which says what to do about an unknown id, are for the message.
-    """
+
+def _parse_ids(role: str, texts: Iterable[str], known: IdMap) -> list[Hashable]:
+    """Return the ids that texts stand for, which must be known; `role` ("user", "item") is for the message."""
+    return [known[at] for at in known.index_of(_read_ids(texts, known), role=role, remedy="check the id")]
+
+
+def _read_ids(texts: Iterable[str], known: IdMap) -> list[Hashable]:
+    """Return the ids that texts stand for, spelled like the known ones; @FILE is a file with one id per line."""
     words: list[str] = []
     for text in texts:
         is_file = text.startswith("@") and text not in known
         lines = read_text_file(Path(text[1:])).splitlines() if is_file else [text]
         words += [line.strip() for line in lines if line.strip()] if is_file else lines
-    unknown: Unknown = "skip" if skip else "error"
-    indices = known.index_of(spell_like(words, known.array), role=role, unknown=unknown, remedy=remedy)
-    return [known[index] for index in indices]
+    return spell_like(words, known.array)
+
+
+def _tell_fallback(results: Results[Recommended]) -> None:
+    """Say for whom the most popular items were listed."""
+    if results.fallback:
+        whom = "a user without items" if results.fallback == (None,) else enumerate_ids(results.fallback)
+        note(f"the most popular items, because the model does not know them: {whom}")
 
 
 def _title(model: CML, item: Hashable) -> str:

@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, overload
@@ -80,6 +80,9 @@ class Results(Sequence[_Record], Generic[_Record]):
     "One of the four above."
     columns: Mapping[str, Sequence[Any]]
     "The columns of the table, by name."
+    fallback: tuple[Hashable, ...] | None = None
+    """Users whose lists have the most popular items, because the model does not know them (None: a user without an id);
+    their scores are numbers of users. None if nobody asked for such lists."""
 
     def as_dicts(self) -> list[dict[str, Any]]:
         """Return the records as plain dictionaries."""
@@ -116,7 +119,7 @@ class Results(Sequence[_Record], Generic[_Record]):
     def __getitem__(self, index: int | slice) -> "_Record | Results[_Record]":
         values = [column[index] for column in self.columns.values()]
         if isinstance(index, slice):
-            return Results(self.kind, dict(zip(self.columns, values, strict=True)))
+            return replace(self, columns=dict(zip(self.columns, values, strict=True)))
         return self.kind(*values)
 
     def __repr__(self) -> str:
@@ -164,7 +167,9 @@ def write_results(path: str | PathLike[str], blocks: Iterator[Results[Recommende
     with atomic_write(path) as file:
         for number, block in enumerate(blocks):
             text = io.StringIO(newline="")
-            csv.writer(text).writerows(block if number else [Recommended._fields, *block])
+            table = mark_fallback(block)
+            csv.writer(text).writerows([] if number else [table])
+            csv.writer(text).writerows(zip(*table.values(), strict=True))
             file.write(text.getvalue().encode())
             rows += len(block)
     return rows
@@ -182,13 +187,23 @@ def answer_in_blocks(
             progress(first + len(block))
 
 
+def mark_fallback(results: Results[Recommended]) -> dict[str, Sequence[Any]]:
+    """Return the columns; one more says "popular" for lists of the most popular items, if such lists were asked for."""
+    if results.fallback is None:
+        return dict(results.columns)
+    marks = dict.fromkeys(results.fallback, "popular")
+    return {**results.columns, "fallback": [marks.get(user) for user in results.columns["user"]]}
+
+
 def to_table(results: Results[Recommended], data: Interactions) -> "pl.DataFrame":
     """Return lists as a data frame whose types depend on the ids of the data, and not on the rows."""
     import polars as pl
 
     types = {np.dtype(object): pl.String, np.dtype(np.uint64): pl.UInt64}
     ids = {"user": data.user_ids, "item": data.item_ids}
-    return results.to_polars().cast({name: types.get(known.array.dtype, pl.Int64) for name, known in ids.items()})
+    table = results.to_polars().cast({name: types.get(known.array.dtype, pl.Int64) for name, known in ids.items()})
+    marks = mark_fallback(results).get("fallback")
+    return table if marks is None else table.with_columns(pl.Series("fallback", marks, pl.String))
 
 
 def _write_parquet(path: str | PathLike[str], tables: Iterator["pl.DataFrame"]) -> int:

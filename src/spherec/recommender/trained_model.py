@@ -3,11 +3,12 @@
 All answers stand on `ModelState.rank`, which takes queries in index space and checks them.
 """
 
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypedDict, Unpack, cast, get_args
 
 import numpy as np
 import torch
@@ -15,11 +16,20 @@ from numpy.typing import NDArray
 
 from spherec.artifact import Artifact
 from spherec.data import splits
-from spherec.data.ids import Ids, Unknown, is_several, list_ids
+from spherec.data.ids import Ids, Unknown, is_several, list_ids, refuse_twins
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import refuse_unwritable
 from spherec.device import ProcessLock, settle_thread
-from spherec.errors import ArgumentError, DataError, TrainingError, check_count, quote, refuse_unknown
+from spherec.errors import (
+    ArgumentError,
+    DataError,
+    SkippedIdsWarning,
+    TrainingError,
+    check_choice,
+    check_count,
+    quote,
+    refuse_unknown,
+)
 from spherec.evaluation.foreign import align
 from spherec.geometry import Constraint, DenseVectors, check_mainstream, squared_distance
 from spherec.ranking import ExactRanker, MergedRanker, Ranker, Ranking
@@ -33,6 +43,7 @@ from spherec.ranking.ranker import (
     refuse_idle_dial,
     refuse_nan,
 )
+from spherec.recommender.diversity import check_share, diversify
 from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.results import (
     Reason,
@@ -49,7 +60,11 @@ from spherec.training import History
 if TYPE_CHECKING:
     from spherec.ranking.usearch import Hnsw, UsearchRanker  # an extra
 
+UnknownUser = Literal["error", "skip", "popular"]
+"""Treatment of users whom the model does not know; "popular" gives them the most popular items."""
+
 _NOTHING = np.zeros(0, dtype=np.int64)
+_POOL = 10  # times the length of a list: the nearest items, of which a diverse list is chosen
 _REMEDIES = {
     "user": "place new users with recommend_for or fold_in, or skip them with unknown='skip'",
     "item": "learn new items with partial_fit or add_items, or skip them with unknown='skip'",
@@ -66,7 +81,8 @@ class Query(NamedTuple):
     user: int | None = None
     "A user whom the model knows."
     basket: Indices | None = None
-    "(n,) items of a user whom the model does not know, who is placed by them; at least one."
+    """(n,) items of a user whom the model does not know, who is placed by them. With none, the list has the most
+    popular items, and their numbers of users as scores."""
     vector: NDArray[np.floating[Any]] | None = None
     "(D,) any place."
     item: int | None = None
@@ -81,6 +97,13 @@ class Query(NamedTuple):
     "(e,) items that must not be listed."
     mainstream: float | None = None
     "λ, the share of reach that counts; None for that of the model."
+    diversity: float = 0.0
+    "δ of maximal marginal relevance: 0 lists the nearest items, 1 items that are far from each other."
+
+    @property
+    def is_popular(self) -> bool:
+        """True if nothing is known of the user, so that the most popular items are listed."""
+        return self.basket is not None and not len(self.basket)
 
 
 class ModelState:
@@ -100,8 +123,8 @@ class ModelState:
     def rank(self, queries: Sequence[Query]) -> Ranking:
         """Return a list for each query; see `TrainedModel.rank`. All that a query asks for is checked here."""
         queries = self._check(queries)
-        places, lengths = self._place(queries), np.array([query.k for query in queries], dtype=np.int64)  # (B, D), (B,)
-        dial = np.array([query.mainstream for query in queries], dtype=np.float32)  # (B,)
+        places, dial = self._place(queries), np.array([query.mainstream for query in queries], dtype=np.float32)
+        lengths = np.array([self._pool_of(query) for query in queries], dtype=np.int64)  # (B,)
         ranking = Ranking.empty(len(queries), max(int(lengths.max(initial=0)), 1))
         for rows in self._group(queries):
             group, k = [queries[row] for row in rows], max(int(lengths[rows].max()), 1)
@@ -111,7 +134,34 @@ class ModelState:
             ranking.put(np.array(rows), found.items, found.scores)
         beyond = np.arange(ranking.items.shape[1]) >= lengths[:, None]  # (B, K)
         ranking.items[beyond], ranking.scores[beyond] = -1, -np.inf
-        return Ranking(ranking.items, to_nearness(ranking.scores, places, self.vectors.constraint))
+        ranking = Ranking(ranking.items, to_nearness(ranking.scores, places, self.vectors.constraint))
+        for row, query in enumerate(queries):
+            if query.is_popular:
+                items = self._most_popular(query)  # (≤ k,)
+                ranking.put(np.array([row]), items[None], self.data.users_per_item[items][None].astype(np.float32))
+            elif query.diversity:
+                spread = diversify(self.vectors, ranking.items[row], ranking.scores[row], query.k, query.diversity)
+                ranking.items[row], ranking.scores[row] = -1, -np.inf
+                ranking.put(np.array([row]), *spread)
+        longest = max((query.k for query in queries), default=1) or 1
+        return Ranking(ranking.items[:, :longest], ranking.scores[:, :longest])
+
+    def _pool_of(self, query: Query) -> int:
+        """Return how many of the nearest items are looked for."""
+        return min(_POOL * query.k, self.data.n_items) if query.diversity and not query.is_popular else query.k
+
+    @cached_property
+    def _by_popularity(self) -> NDArray[np.int64]:
+        """All items (I,), those that most users have first."""
+        return np.argsort(-self.data.users_per_item, kind="stable")
+
+    def _most_popular(self, query: Query) -> NDArray[np.int64]:
+        """Return the k most popular items that the query allows."""
+        allowed = np.full(self.data.n_items, query.only is None)
+        allowed[_NOTHING if query.only is None else query.only] = True
+        allowed[_NOTHING if query.exclude is None else query.exclude] = False
+        best: NDArray[np.int64] = self._by_popularity[allowed[self._by_popularity]][: query.k]
+        return best
 
     def check_dial(self, mainstream: float | None) -> float:
         """Return λ, by default that of the model."""
@@ -129,6 +179,7 @@ class ModelState:
                 only=checked[id(query.only)],
                 exclude=checked[id(query.exclude)],
                 mainstream=self.check_dial(query.mainstream) if query.item is None else 0.0,
+                diversity=check_share(query.diversity),
             )
             for query in queries
         ]
@@ -138,7 +189,7 @@ class ModelState:
 
     def _place(self, queries: Sequence[Query]) -> NDArray[np.float32]:
         """Return the places (B, D) that lists are around."""
-        places = np.empty((len(queries), self.vectors.dim), dtype=np.float32)
+        places = np.zeros((len(queries), self.vectors.dim), dtype=np.float32)
         for name, count, gather in (
             ("user", self.vectors.n_users, self.vectors.users),
             ("item", self.vectors.n_items, self.vectors.items),
@@ -147,10 +198,8 @@ class ModelState:
             index = check_indices(np.array([getattr(queries[row], name) for row in rows]), count, name)
             places[rows] = gather(torch.from_numpy(index)).numpy()
         for row, query in enumerate(queries):
-            if query.basket is not None:
+            if query.basket is not None and not query.is_popular:
                 own = self._distinct(query.basket, "basket")
-                if not len(own):
-                    raise ArgumentError("a new user needs at least one item that the model knows, got none")
                 places[row] = self.fold_in.place(own.astype(np.int32)).numpy()
             elif query.vector is not None:
                 with np.errstate(over="ignore"):  # what is too large is refused
@@ -168,7 +217,9 @@ class ModelState:
         contents = {at: None if items is None else items.tobytes() for at, items in names.items()}
         groups: dict[tuple[bytes | None, int], list[int]] = {}
         for row, query in enumerate(queries):
-            groups.setdefault((contents[id(query.only)], 0 if self.index is None else query.k), []).append(row)
+            if not query.is_popular:
+                length = 0 if self.index is None else self._pool_of(query)
+                groups.setdefault((contents[id(query.only)], length), []).append(row)
         return groups.values()
 
     def _leave_out(self, group: Sequence[Query]) -> tuple[LeftOut, Indices | None]:
@@ -203,21 +254,30 @@ def to_nearness(
     return nearness
 
 
-class ListOptions(TypedDict, total=False):
-    """The options of a list of recommendations."""
+class NearOptions(TypedDict, total=False):
+    """The options of a list of items."""
 
     only: Ids | None
-    """Items that may be recommended; by default all. Those that the user has are left out of them, too, unless
-    `exclude_seen` is False."""
+    """Items that may be listed, such as those in stock; by default all. Ids that the model does not know are skipped,
+    with a `SkippedIdsWarning`; if it knows none of them, that is an error."""
     exclude: Ids | None
-    "Items that must not be recommended."
+    "Items that must not be listed. Ids that the model does not know are skipped."
+    diversity: float
+    """Distance of the items of a list from each other, from 0, the default, to 1: each place goes to the item for which
+    (1 − diversity) times its score, less diversity times its nearness to the items above it, is largest."""
+    unknown: UnknownUser
+    """"error", the default, raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them,
+    "popular" gives users whom the model does not know the most popular items. `fallback` of the results names them."""
+
+
+class ListOptions(NearOptions, total=False):
+    """The options of a list of recommendations."""
+
     exclude_seen: bool
     "Leave out the items that the user has; by default True."
     mainstream: float | None
     """Share of popularity that counts, for a model with reach: 1 gives the most popular lists, 0 counts none, below 0
     lists the long tail. By default as the model's settings say."""
-    unknown: Unknown
-    '"error", the default, raises an `UnknownIdError` for ids that the model does not know, "skip" ignores them.'
 
 
 class TrainedModel:
@@ -237,37 +297,62 @@ class TrainedModel:
         Args:
             users: One user id or several.
             k: Length of each list. A list is shorter only if fewer items are left.
-            options: `only`, `exclude`, `exclude_seen`, `mainstream` and `unknown`: see `ListOptions`.
+            options: `only`, `exclude`, `exclude_seen`, `mainstream`, `diversity` and `unknown`: see `ListOptions`.
         """
         state, query, unknown = self._ask("recommend", k, options)
-        index = look_up(users, state, "user", unknown)  # (B,)
-        ranking = state.rank([query._replace(user=user) for user in index.tolist()])
-        return tabulate(Recommended, "item", ranking, state.data, user=state.data.user_ids.array[index])
+        if unknown != "popular":
+            index = look_up(users, state, "user", unknown)  # (B,)
+            ranking = state.rank([query._replace(user=user) for user in index.tolist()])
+            return tabulate(Recommended, "item", ranking, state.data, user=state.data.user_ids.array[index])
+        wanted = list_ids(users)
+        index = state.data.user_ids.find(wanted)  # (B,) -1 for a user whom the model does not know
+        strange = [user for user, at in zip(wanted, index.tolist(), strict=True) if at < 0]
+        refuse_twins(state.data.user_ids, strange, "the model knows the user", "the question has")
+        users_and_others = [
+            query._replace(**({"user": at} if at >= 0 else {"basket": _NOTHING})) for at in index.tolist()
+        ]
+        names = np.fromiter(wanted, dtype=object, count=len(wanted))
+        results = tabulate(Recommended, "item", state.rank(users_and_others), state.data, user=names)
+        return replace(results, fallback=tuple(strange))
 
     def recommend_for(self, items: Ids, k: int = 10, **options: Unpack[ListOptions]) -> Results[Recommended]:
         """Return the k nearest items of a user whom the model has never seen, placed by the items that they have.
 
         Args:
-            items: The items that the user has.
+            items: The items that the user has. With none, the list has the most popular items.
             k: As in `recommend`.
-            options: `only`, `exclude`, `exclude_seen`, `mainstream` and `unknown`, as in `recommend`.
+            options: `only`, `exclude`, `exclude_seen`, `mainstream`, `diversity` and `unknown`, as in `recommend`.
         """
         state, query, unknown = self._ask("recommend_for", k, options)
-        own = look_up(items, state, "item", unknown)  # (n,)
-        ranking = state.rank([query._replace(basket=own)])
-        return tabulate(Recommended, "item", ranking, state.data, user=np.array([None]))
+        query = query._replace(basket=look_up(items, state, "item", "skip" if unknown == "popular" else unknown))
+        results = tabulate(Recommended, "item", state.rank([query]), state.data, user=np.array([None]))
+        return replace(results, fallback=(None,)) if query.is_popular else results
 
-    def _ask(self, method: str, k: int, options: ListOptions) -> tuple[ModelState, Query, Unknown]:
+    def _ask(
+        self, method: str, k: int, options: NearOptions, kind: type = ListOptions
+    ) -> tuple[ModelState, Query, UnknownUser]:
         """Return the version that answers, the query but for the user, and what to do about unknown ids."""
-        refuse_unknown(method, options, ListOptions)
-        state, unknown, exclude_seen = self._state, options.get("unknown", "error"), options.get("exclude_seen", True)
+        refuse_unknown(method, options, kind)
+        state, given = self._state, cast("ListOptions", options)
+        unknown, exclude_seen = given.get("unknown", "error"), given.get("exclude_seen", True)
+        check_choice("unknown", unknown, get_args(UnknownUser))
         if not isinstance(exclude_seen, bool | np.bool_):
             raise ArgumentError(f"exclude_seen must be True or False, got {quote(exclude_seen)}")
-        filters = options.get("only"), options.get("exclude")
-        only, exclude = (None if ids is None else look_up(ids, state, "item", unknown) for ids in filters)
-        mainstream = options.get("mainstream")
-        query = Query(k=k, exclude_seen=bool(exclude_seen), only=only, exclude=exclude, mainstream=mainstream)
-        return state, query, unknown
+        only, exclude = (self._filter(given.get(name), name, state, unknown) for name in ("only", "exclude"))
+        query = Query(k=k, exclude_seen=bool(exclude_seen), only=only, exclude=exclude)
+        return state, query._replace(mainstream=given.get("mainstream"), diversity=given.get("diversity", 0.0)), unknown
+
+    @staticmethod
+    def _filter(ids: Any, name: str, state: ModelState, unknown: str) -> NDArray[np.int64] | None:
+        """Return the items of `only` or `exclude`; None for all."""
+        if ids is None:
+            return None
+        wanted = list_ids(ids)
+        items, skipped = skip_unknown(wanted, look_up(wanted, state, "item", "skip"), state.data, name)
+        if skipped and unknown == "error":
+            text = f"{name}: {skipped:,} of {len(wanted):,} ids are not in the model, and are skipped"
+            warnings.warn(SkippedIdsWarning(text), stacklevel=4)
+        return items
 
     def recommend_to_file(
         self,
@@ -287,23 +372,25 @@ class TrainedModel:
             users: User ids; by default all users.
             k: As in `recommend`.
             progress: Called with the number of users done, after each block.
-            options: `only`, `exclude`, `exclude_seen`, `mainstream` and `unknown`, as in `recommend`.
+            options: As in `recommend`. With `unknown="popular"`, a column `fallback` marks lists of unknown users.
         """
         model = TrainedModel(self._state)  # one version for all blocks
-        filters = options.get("only"), options.get("exclude")  # either may be an iterator
-        options["only"], options["exclude"] = (None if ids is None else list_ids(ids) for ids in filters)
+        _, query, _ = model._ask("recommend_to_file", k, options)  # tells once what it skips
+        known = (None if items is None else model.data.item_ids.array[items] for items in (query.only, query.exclude))
+        options["only"], options["exclude"] = known
         recommend = partial(model.recommend, k=k, **options)
         blocks = answer_in_blocks(recommend, model.data.user_ids if users is None else users, progress)
         return write_results(path, blocks, model.data)
 
-    def similar_items(self, items: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarItem]:
+    def similar_items(self, items: Ids, k: int = 10, **options: Unpack[NearOptions]) -> Results[SimilarItem]:
         """Return the k items nearest to an item, or to each of several; the item itself is not listed.
 
-        Reach does not count here: a bestseller is no more similar than others.
+        Reach does not count here: a bestseller is no more similar than others. The options are `only`, `exclude`,
+        `diversity` and `unknown`, as in `recommend`.
         """
-        state = self._state
+        state, query, unknown = self._ask("similar_items", k, options, NearOptions)
         index = look_up(items, state, "item", unknown)  # (B,)
-        ranking = state.rank([Query(item=item, k=k) for item in index.tolist()])
+        ranking = state.rank([query._replace(item=item) for item in index.tolist()])
         return tabulate(SimilarItem, "similar", ranking, state.data, item=state.data.item_ids.array[index])
 
     def similar_users(self, users: Ids, k: int = 10, *, unknown: Unknown = "error") -> Results[SimilarUser]:
@@ -462,7 +549,19 @@ class TrainedModel:
         return state
 
 
-def look_up(ids: Ids, state: ModelState, role: Literal["user", "item"], unknown: Unknown) -> NDArray[np.int64]:
+def skip_unknown(
+    wanted: Sequence[Hashable], found: NDArray[np.int64], data: Interactions, name: str
+) -> tuple[NDArray[np.int64], int]:
+    """Return the items found of those wanted in a filter, and the number of the others.
+
+    Lists of what is in stock have items that nobody has bought yet. `only` of which nothing is known is an error.
+    """
+    if name == "only" and wanted and not len(found):
+        data.item_ids.index_of(list(wanted), role="item", remedy="give items of this model in only")
+    return found, len(wanted) - len(found)
+
+
+def look_up(ids: Ids, state: ModelState, role: Literal["user", "item"], unknown: str) -> NDArray[np.int64]:
     """Return the indices (n,) of one id or several."""
     wanted = list_ids(ids)
     for one in wanted:
@@ -470,4 +569,4 @@ def look_up(ids: Ids, state: ModelState, role: Literal["user", "item"], unknown:
             raise ArgumentError(f"{role} ids must be texts or whole numbers, one or one list of them, got {quote(one)}")
     known = state.data.user_ids if role == "user" else state.data.item_ids
     remedy = _REMEDIES["part" if state.artifact.is_part else role]
-    return known.index_of(wanted, role=role, unknown=unknown, remedy=remedy)
+    return known.index_of(wanted, role=role, unknown=cast("Unknown", unknown), remedy=remedy)
