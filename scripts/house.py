@@ -45,6 +45,7 @@ ROOMS = {
     "lab": "lab",
     "serve": "serve",
     "export": "export",
+    "adapters": "adapters",
     "cli": "cli",
     "bench": "bench",
 }

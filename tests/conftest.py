@@ -28,7 +28,7 @@ if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) == signal.SIG_I
 
 # A machine with a GPU may have torch, numba, Triton, SciPy and hypothesis, but none of these: their tests are skipped.
 MAY_BE_MISSING = {"implicit", "matplotlib", "optuna", "pandas", "polars", "pydantic", "ranx", "usearch"}
-MAY_BE_MISSING |= {"fastapi", "httpx", "prometheus_client", "starlette", "uvicorn"}
+MAY_BE_MISSING |= {"fastapi", "httpx", "lenskit", "prometheus_client", "rectools", "starlette", "uvicorn"}
 collect_ignore = ["data/read"] if find_spec("polars") is None else []  # its conftest imports polars
 
 

@@ -15,7 +15,7 @@ TREES = {path: ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.p
 
 # The core imports no guest, and no guest another one. The core names guests, as text, where a crew is joined and in the
 # list of the kinds of files.
-GUESTS = {"distributed", "lab", "serve", "export"}
+GUESTS = {"distributed", "lab", "serve", "export", "adapters"}
 
 # A part may import its own folder and parts of a lower level. A new part gets its place here.
 LEVELS = (
@@ -48,13 +48,15 @@ POLARS_ONLY_IN = (
 )
 EXTRAS_IN = {
     "implicit": "lab/baselines/implicit_models.py",
+    "lenskit": "adapters/lenskit.py",
+    "rectools": "adapters/rectools.py",
     "matplotlib": "lab/plots.py",
     "pandas": "recommender/results.py",
     "usearch": "ranking/usearch.py",
     "optuna": "lab/tuning.py",
     "fastapi": ("serve/app.py", "serve/answers.py", "serve/server.py"),
     "starlette": ("serve/app.py", "serve/guard.py"),
-    "pydantic": "serve/schema.py",
+    "pydantic": ("serve/schema.py", "adapters/lenskit.py", "adapters/rectools.py"),
     "prometheus_client": "serve/metrics.py",
     "umap": "serve/item_map.py",
     "uvicorn": "serve/server.py",
@@ -148,6 +150,7 @@ LATE = {
     "export": {"spherec.export", "spherec.ranking.usearch", "usearch"},
     "ranking": {"usearch"},
     "serve": {"umap"},
+    "adapters": {"sklearn"},
     "recommender": {"spherec.ranking.usearch"},
 }
 
