@@ -38,7 +38,7 @@ users, items = (pandas.factorize(frame[column], sort=True)[1] for column in ("us
 print(json.dumps({{"users": len(users), "items": len(items), "pairs": len(frame)}}))
 """
 CONTENDERS = {
-    "spherec data prepare --paper-cut echonest": [*PREPARE, "--paper-cut", "echonest"],
+    "spherec data prepare, cut": [*PREPARE, "--min-value", "5", "--min-per-user", "21", "--min-per-item", "5"],
     "spherec data prepare --format echonest (no cut)": [*PREPARE, "--format", "echonest"],
     "spherec data prepare --format echonest --partitions 16": [*PARTITIONS, "--format", "echonest"],
     "pandas: read_csv alone": ["-c", PANDAS + "print(json.dumps({{'pairs': len(frame)}}))"],

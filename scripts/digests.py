@@ -289,7 +289,7 @@ def digests_of_reading(run: Run) -> Digests:
 
 
 PUBLIC = {
-    "BX-Book-Ratings.csv.gz": ("book-crossing/BX-Book-Ratings.csv.gz", "--paper-cut", "book-crossing"),
+    "BX-Book-Ratings.csv.gz": ("book-crossing/BX-Book-Ratings.csv.gz", "--min-value", "4", "--min-per-user", "20"),
     "users.dat.gz": ("citeulike-t/users.dat.gz", "--min-per-user", "10"),
     "reviews_sample_25.csv.gz": ("amazon-movies-tv-sample/reviews_sample_25.csv.gz",),
 }

@@ -56,15 +56,6 @@ def test_a_model_learns_from_features_and_takes_new_items(spherec, folder):
     again = spherec("add-items", folder / "more.spherec", new, "-o", folder / "again.spherec")
     assert again.code == 2
     assert "has all 12 items of these files already" in again.err
-    added = spherec("add-items", model, new, "-o", folder / "json.spherec", "--json")
-    assert json.loads(added.out) | {"output": ""} == {
-        "output": "",
-        "added": 8,
-        "known": 4,
-        "blank": 0,
-        "items": 48,
-        "left_out": {},
-    }
 
 
 def test_kinds_and_unknown_content_are_said(spherec, folder):
@@ -193,10 +184,9 @@ def test_every_command_takes_tables_and_matrices(spherec, folder, ids):
     known = load(model)
     assert known.artifact.features.known.all()
     assert {type(item) for item in known.data.item_ids} == {str if ids == "texts" else int}
-    compared = ("--models", "content-knn", "-o", folder / "out", "--only-folds", "0", "--device", "cpu")
-    done = spherec("compare", events, *given, *compared, "--json")
+    compared = ("--models", "content-knn", "-o", folder / "out", "--only-fold", "0", "--device", "cpu")
+    done = spherec("compare", events, *given, *compared)
     assert done.code == 0, done.err
-    assert json.loads(done.out)["models"][0]["ndcg_mean"] > 0.2  # readers have one genre each
     files = write_features(folder, range(36, 43))
     done = spherec("add-items", model, *files, "-o", folder / "more.spherec")
     assert done.code == 0, done.err

@@ -32,7 +32,7 @@ def prepared(tmp_path):
 @pytest.fixture
 def compare(spherec, prepared, tmp_path):
     def run(*options, data=prepared, models="two-stage,ease,ials,most-popular"):
-        folder = ("-o", tmp_path / "out", "-k", 5, "--folds", 2, "--trials", 2, "--device", "cpu")
+        folder = ("-o", tmp_path / "out/tiny", "-k", 5, "--folds", 2, "--trials", 2, "--device", "cpu")
         return spherec("compare", data, "--models", models, *folder, *options)
 
     return run
@@ -61,34 +61,34 @@ def test_from_data_to_table(compare, tmp_path, monkeypatch):
     assert len((out / "tiny/records.jsonl").read_text().splitlines()) == 8
 
 
-def test_a_second_call_only_reports(compare, tmp_path):
-    compare("--json")
-    records = (tmp_path / "out/tiny/records.jsonl").read_bytes()
-    again = compare("--json")
-    assert (tmp_path / "out/tiny/records.jsonl").read_bytes() == records
-    told = json.loads(again.out)
-    assert told["data"] == {"users": 24, "items": 20, "pairs": told["data"]["pairs"]}
-    assert {model["model"]: model["folds"] for model in told["models"]}["ials"] == 2
-    assert told["best_baseline"] in ("ease", "ials", "most-popular")
-    assert set(told["models"][0]["settings"]) == {"0", "1"}
+def models_in(table):
+    return {row["model"]: row for row in csv.DictReader(table.read_text().splitlines())}
 
-    assert "8 tests were recorded before" in again.err
+
+def test_a_second_call_only_reports(compare, tmp_path):
+    first = compare()
+    records = (tmp_path / "out/tiny/records.jsonl").read_bytes()
+    again = compare()
+    assert (tmp_path / "out/tiny/records.jsonl").read_bytes() == records
+    assert again.out == first.out
+    assert "8 tests are recorded already" in again.err
 
 
 def test_without_models_named_those_that_cannot_are_left_out(spherec, prepared, tmp_path, monkeypatch):
     monkeypatch.setattr("spherec.cli.compare.default_models", lambda *_, **__: ["ease", "most-popular"])
     monkeypatch.setattr("spherec.lab.baselines.ease.LARGEST", 3)
-    options = ("-o", tmp_path / "out", "-k", 5, "--folds", 2, "--trials", 2, "--device", "cpu", "--json")
+    options = ("-o", tmp_path / "out", "-k", 5, "--folds", 2, "--trials", 2, "--device", "cpu")
     done = spherec("compare", prepared, *options)
     assert done.code == 0, done.err
-    assert [model["model"] for model in json.loads(done.out)["models"]] == ["most-popular"]
+    assert list(models_in(tmp_path / "out.csv")) == ["most-popular"]
     assert "ease is left out: ease inverts a matrix" in done.err
-    assert "'ials' takes data of any size" in done.err
     assert spherec("compare", prepared, "--models", "ease", *options).code == 2
 
 
 def test_a_rough_comparison_says_its_time_and_a_line_for_each_model(spherec, prepared, tmp_path):
-    done = spherec("compare", prepared, "--rough", "--models", "ease,two-stage+tuned", "-k", 5, "-o", tmp_path / "out")
+    done = spherec(
+        "compare", prepared, "--rough", "--models", "ease,two-stage+tuned", "-k", 5, "-o", tmp_path / "out/tiny"
+    )
     assert done.code == 0, done.err
     assert "this takes about " in done.err
     assert "model ease, MAP % " in done.err
@@ -102,23 +102,21 @@ def test_in_a_terminal_the_table_grows(compare, monkeypatch):
     assert done.err.count("so far: lists of 5") == 2  # above the bar
 
 
-def test_folds_one_by_one(compare):
-    assert json.loads(compare("--only-folds", 1, "--json", models="ease").out)["models"][0]["folds"] == 1
-    done = compare("--only-folds", 0, models="most-popular")
-    assert "One split" in done.err
-    told = json.loads(compare("--json", models="ease").out)
-    assert {model["model"]: model["folds"] for model in told["models"]} == {"ease": 2, "most-popular": 1}
+def test_folds_one_by_one(compare, tmp_path):
+    assert "One split" in compare("--only-fold", 1, models="ease").err
+    compare("--only-fold", 0, models="most-popular")
+    folds = [json.loads(line)["fold"] for line in (tmp_path / "out/tiny/records.jsonl").read_text().splitlines()]
+    assert folds == [1, 0]
 
 
-def test_a_test_part_of_its_own(spherec, prepared, tmp_path):
-    spherec("data", "split", prepared, "--by", "ratio", "-o", tmp_path / "split")
-    split = tmp_path / "split"
-    options = ("--models", "ease,most-popular", "-k", 5, "--trials", 2, "-o", tmp_path / "out", "--name", "mine")
-    done = spherec("compare", split / "train.npz", "--test", split / "test.npz", *options)
+def test_a_test_part_of_its_own(spherec, prepared, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    spherec("data", "split", prepared, "--by", "ratio", "-o", "split")
+    options = ("--models", "ease,most-popular", "-k", 5, "--trials", 2)
+    done = spherec("compare", "split/train.npz", "--test", "split/test.npz", *options)
     assert done.code == 0, done.err
     assert "One split" in done.err
-    row = next(csv.DictReader((tmp_path / "out/mine.csv").read_text().splitlines()))
-    assert row["ndcg_std"] == ""
+    assert models_in(tmp_path / "results/compare/train.csv")["ease"]["ndcg_std"] == ""
 
 
 @pytest.mark.parametrize(
@@ -127,10 +125,9 @@ def test_a_test_part_of_its_own(spherec, prepared, tmp_path):
         (("--models", "eese"), "there is no model called 'eese' (did you mean 'ease'?)"),
         (("--models", ","), "needs models"),
         (("--folds", 1), "folds must be a whole number"),
-        (("--only-folds", "2"), "--only-folds must be comma-separated numbers in 0 … 1, got '2'"),
+        (("--only-fold", "2"), "in 0 … 1, got [2]"),
         (("--trials", 0), "trials must be a whole number >= 1, got 0"),
         (("--validation", 2), "share between 0 and 1, got 2.0"),
-        (("--name", "a/b"), "--name must be a name for files, without folders, got 'a/b'"),
     ],
 )
 def test_bad_options_are_one_sentence(compare, options, said):
@@ -140,11 +137,13 @@ def test_bad_options_are_one_sentence(compare, options, said):
     assert len(done.err.strip().splitlines()) == 1
 
 
-def test_an_output_that_is_a_file(compare, tmp_path):
-    (tmp_path / "out").write_text("")
+@pytest.mark.parametrize("name", ["tiny", "tiny.md"])
+def test_an_output_that_is_something_else(compare, tmp_path, name):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / name).write_text("")
     done = compare()
     assert done.code == 2
-    assert "of something else; choose another --output or --name" in done.err
+    assert "of something else; name another folder with -o" in done.err
 
 
 def test_ctrl_c_keeps_what_was_done(compare, monkeypatch, tmp_path):

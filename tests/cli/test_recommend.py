@@ -1,7 +1,5 @@
 """`spherec recommend`, `similar`, `explain` and `info`, as a newcomer and as a script would call them."""
 
-import csv
-import io
 import json
 
 import polars as pl
@@ -33,7 +31,7 @@ def records(done):
 
 def test_a_script_gets_records(command):
     assert records(command("recommend", "u1", "-k", 3, "--json")) == MODEL.recommend("u1", 3).as_dicts()
-    assert records(command("recommend", "u2", "u1", "--format", "json")) == MODEL.recommend(["u2", "u1"]).as_dicts()
+    assert records(command("recommend", "u2", "u1", "--json")) == MODEL.recommend(["u2", "u1"]).as_dicts()
     assert records(command("similar", "i1", "--json")) == MODEL.similar_items("i1").as_dicts()
     assert records(command("similar", "u1", "--users", "--json")) == MODEL.similar_users("u1").as_dicts()
     assert records(command("explain", "u1", "i1", "--json")) == MODEL.explain("u1", "i1").as_dicts()
@@ -49,12 +47,6 @@ def test_a_table_shows_names_beside_ids(command):
         assert f"{record.score:.4f}" in done.out
     assert "Items similar to i1 (The i1, or so)" in command("similar", "i1").out
     assert "Items of user u1 that are nearest to i2 (The i2, or so)" in command("explain", "u1", "i2").out
-
-
-def test_csv(command):
-    rows = list(csv.DictReader(io.StringIO(command("recommend", "u1", "-k", 2, "--format", "csv").out)))
-    assert [row["name"] for row in rows] == [record.name for record in MODEL.recommend("u1", 2)]
-    assert list(rows[0]) == ["user", "rank", "item", "name", "score"]
 
 
 def test_lists_from_files(command, tmp_path):

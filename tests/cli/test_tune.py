@@ -43,27 +43,19 @@ def test_the_best_settings_are_a_file_that_train_reads(tune, spherec, prepared, 
     assert done.code == 0, done.err
     assert files(tmp_path) == ["best.db", "best.toml", "data.npz"]
     text = (tmp_path / "best.toml").read_text()
-    said = json.loads(tune(*RATE, "--set", "sampler.kind=Uniform", "--set", "seed=3", "--trials", 4, "--json").out)
-    best = said["best"]
     assert text.startswith(f"# spherec tune {prepared} -o")
-    for word in (
-        "--search",
-        "--trials 4",
-        f"trial {best['number']} of 4",
-        "seed 3, commit",
-        f"NDCG@50 {best['value']:.6f}",
-    ):
-        assert word in text
+    assert all(word in text for word in ("--search", "--trials 4", "commit", "NDCG@50 "))
+    assert text.splitlines()[1][2:] in done.out, "the line of the best trial"
     config = PRESETS["accurate"].training.change(tomllib.loads(text))
-    assert config.optimizer.learning_rate == best["values"]["optimizer.learning_rate"]
+    assert f"optimizer.learning_rate={config.optimizer.learning_rate:.4g}" in text
     assert (config.dim, config.seed, config.sampler) == (4, 3, Uniform())
 
-    assert f"train with it: spherec train {prepared} --config {tmp_path}/best.toml -o" in done.err
+    assert f"train with them: spherec train {prepared} --config {tmp_path}/best.toml -o" in done.err
     model = tmp_path / "best.spherec"
     command = ("train", prepared, "--config", tmp_path / "best.toml", "-o", model, "--device", "cpu", "--json")
     trained = json.loads(spherec(*command, "--validation", 0.1).out)
-    assert max(record["metric"] for record in trained["history"]) == best["value"], "on the same held-out items"
-    assert trained["best_epoch"] == best["epoch"]
+    best = max(record["metric"] for record in trained["history"])  # on the same held-out items
+    assert f"NDCG@50 {100 * best:.2f} % in epoch {trained['best_epoch']};" in done.out
 
 
 def test_a_line_for_each_trial_and_for_the_best(tune):
@@ -87,19 +79,10 @@ def test_what_is_searched_if_nothing_is_said_is_shown_first(tune):
     assert "--search" in first
 
 
-def test_a_script_is_told_everything(tune, tmp_path):
-    told = json.loads(tune(*RATE, "--trials", 3, "--metric", "recall", "-k", 5, "--mmr-at-most", 1e6, "--json").out)
-    assert (told["metric"], told["ended"], told["within_limit"]) == ("Recall@5", "all trials done", True)
-    assert told["output"] == str(tmp_path / "best.toml")
-    assert [one["number"] for one in told["trials"]] == [0, 1, 2]
-    assert told["best"] == max(told["trials"], key=lambda one: one["value"])
-    assert set(told["best"]) == {"number", "state", "values", "value", "epoch", "mmr", "seconds", "why"}
-
-
 def test_where_all_lists_are_too_popular_it_says_so(tune, tmp_path):
     done = tune(*RATE, "--trials", 2, "--mmr-at-most", 0.001)
     assert done.code == 0
-    assert "no trial has an MMR of at most 0.001" in done.err
+    assert "above the limit in epoch" in done.out
     assert (tmp_path / "best.toml").exists()
 
 
@@ -186,6 +169,4 @@ def test_ctrl_c_writes_the_best_so_far_and_the_same_command_goes_on(tune, prepar
     assert "interrupted" in out
     assert tomllib.loads((tmp_path / "best.toml").read_text())["dim"] == 4
     done = sum(line.startswith("trial ") for line in said.splitlines())
-    told = json.loads(tune(*RATE, "--trials", done + 2, "--json").out)
-    assert told["ended"] == "all trials done"
-    assert len(told["trials"]) == done + 2
+    assert f"all trials done, {done + 2} trials" in tune(*RATE, "--trials", done + 2).out

@@ -273,19 +273,6 @@ def test_no_trial_begins_after_the_time():
     assert 1 <= len(done.trials) < 1000
 
 
-@pytest.mark.parametrize(("value", "trials"), [(lambda dim: dim / 100, 5), (lambda dim: 0.5 + 1e-16 * (dim % 7), 30)])
-def test_where_trials_are_few_or_alike_nothing_decides(monkeypatch, value, trials):
-    plant(monkeypatch, lambda config: [(value(config.dim), 1.0)])
-    assert tuned("dim=4..4000", "covariance=0..1", trials=trials).importance == {}
-
-
-def test_the_field_that_decides_is_the_most_important(monkeypatch):
-    plant(monkeypatch, lambda config: [(config.dim / 100, 1.0)])
-    shares = tuned("dim=2..60", "covariance=0..1", trials=30).importance
-    assert list(shares) == ["dim", "covariance"]
-    assert sum(shares.values()) == pytest.approx(1)
-
-
 @pytest.mark.parametrize(
     ("facts", "word"), [({"metric": "auc"}, "auc"), ({"metric": "mmr"}, "mmr"), ({"k": 0}, "k must be")]
 )

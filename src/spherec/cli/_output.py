@@ -1,14 +1,11 @@
-"""Output in the terminal: tables, remarks, progress bars, results in three formats."""
+"""Output in the terminal: tables, remarks, progress bars, results."""
 
-import csv
-import io
 import json
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
@@ -22,8 +19,6 @@ if TYPE_CHECKING:
     from spherec.recommender import Results  # torch takes a second or two to import
 
 INTERRUPTED = 130  # the exit code after Ctrl-C, as shells have it
-
-Format = Annotated[Literal["table", "json", "csv"], typer.Option("--format", help="Format of what is printed.")]
 
 
 class SafeConsole(Console):
@@ -98,42 +93,22 @@ def counting_bar(label: str, unit: str, total: int | None = None) -> Iterator[Ca
         yield update
 
 
-def print_results(
-    results: "Results[Any]", format: str, as_json: bool, by: Sequence[str], title: Callable[[Any], str]
-) -> None:
-    """Print records as JSON, as CSV, or as one table for each list.
+def print_results(results: "Results[Any]", as_json: bool, by: Sequence[str], title: Callable[[Any], str]) -> None:
+    """Print records as JSON, which keeps ids and names exactly, or as one table for each list.
 
-    Records that agree in the fields `by` form one list; `title` is called with its first record. JSON and CSV keep ids
-    and names exactly, except for CSV that goes to a terminal; elsewhere it is UTF-8, as in files.
+    Records that agree in the fields `by` form one list; `title` is called with its first record.
     """
-    if as_json or format == "json":
+    if as_json:
         typer.echo(json.dumps(results.as_dicts(), default=str))
-    elif format == "csv":
-        in_terminal = sys.stdout.isatty()
-        if not in_terminal and isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(encoding="utf-8", errors="surrogatepass")
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(results.columns)
-        writer.writerows(map(_escape_cells, results) if in_terminal else results)
     elif not results:
         note("nothing to list: no id is known, or no item is left")
     else:
         names = [name for name in results.columns if name not in by]
         for _, group in groupby(results, key=lambda record: [getattr(record, name) for name in by]):
             records = list(group)
-            show(escape_controls(title(records[0])), _results_table(names, records))
-
-
-def _results_table(names: Sequence[str], records: Sequence[Any]) -> Table:
-    """Build a table of these fields of records, without the column "name" where no item has one."""
-    table = Table()
-    shown = [name for name in names if name != "name" or any(record.name for record in records)]
-    for name in shown:
-        is_number = name in ("rank", "score")
-        table.add_column(name, justify="right" if is_number else "left", no_wrap=is_number)
-    for record in records:
-        table.add_row(*(format_cell(getattr(record, name)) for name in shown))
-    return table
+            shown = [name for name in names if name != "name" or any(record.name for record in records)]
+            rows = ([format_cell(getattr(record, name)) for name in shown] for record in records)
+            show(escape_controls(title(records[0])), grid(shown, rows, left=len(shown)))
 
 
 def format_cell(value: Any, digits: str = ".4f") -> str:
@@ -141,7 +116,3 @@ def format_cell(value: Any, digits: str = ".4f") -> str:
     if value is None:
         return ""
     return format(value, digits) if isinstance(value, float) else escape_controls(str(value))
-
-
-def _escape_cells(record: Sequence[Any]) -> list[Any]:
-    return [escape_controls(cell) if isinstance(cell, str) else cell for cell in record]

@@ -1,39 +1,48 @@
-"""Folds and progress of commands that run many models: `compare` and `reproduce`."""
+"""Options and progress of commands that run many models: `compare` and `reproduce`."""
 
-import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
 
 from spherec.cli._options import Device, group, option
 from spherec.cli._output import counting_bar, note
-from spherec.errors import ArgumentError, quote
+from spherec.device import resolve
+from spherec.lab import Comparison
 from spherec.lab.runs import Stage, Watch
+from spherec.lab.tables import describe_time
 
 
 @group
 class RunsOptions:
     """Options of many runs."""
 
-    only_folds: str | None = option("Folds to run, e.g. 0,1. Default: all.", "FOLDS")
+    only_folds: list[int] | None = option(
+        "Fold to run, counted from 0. May be repeated. Default: all.", "N", "--only-fold"
+    )
     device: Device = "auto"
     workers: int | None = option("Runs of ours at once. Default: 8 on a GPU, else 1.", "N", min=1)
 
-    def folds(self, number: int) -> list[int]:
-        """Return the folds to run, of so many."""
-        if self.only_folds is None:
-            return list(range(number))
-        folds = set(map(int, re.findall(r"\d+", self.only_folds)))
-        if not re.fullmatch(r" *\d+ *(, *\d+ *)*", self.only_folds) or max(folds) >= number:
-            raise ArgumentError(
-                f"--only-folds must be comma-separated numbers in 0 … {number - 1}, got {quote(self.only_folds)}"
-            )
-        return sorted(folds)
+
+def run_missing(
+    comparison: Comparison, runs: RunsOptions, *, needs_all: bool = True, after: Callable[[str], None] = lambda _: None
+) -> None:
+    """Run what is not recorded yet, after an estimate of its time."""
+    if before := len(comparison.results()):
+        note(f"{before} tests are recorded already; name another folder with -o to run them again")
+    device = resolve(runs.device)
+    if estimates := comparison.estimate(device=device, needs_all=needs_all):
+        note(f"this takes {describe_time(estimates)}")
+    with _runs_bar(comparison.runs_left()) as watch:
+        try:
+            comparison.run(device=device, watch=watch, needs_all=needs_all, after=after)
+        except KeyboardInterrupt:
+            note("finished work is saved; rerun the same command to continue")
+            raise
 
 
 @contextmanager
-def runs_bar(runs: int) -> Iterator[Watch]:
+def _runs_bar(runs: int) -> Iterator[Watch]:
     """Show a bar over all runs and what is going on, and print a line for each run that is done."""
     lock, going, done = threading.Lock(), dict[tuple[str, int], str](), count(1)
     with counting_bar("", "runs", runs) as update:

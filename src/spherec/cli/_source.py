@@ -9,8 +9,8 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
+from importlib import resources
 from pathlib import Path
-from typing import Literal
 
 import typer
 
@@ -23,14 +23,13 @@ from spherec.data.events import Duplicates
 from spherec.data.interactions import Interactions
 from spherec.data.read import read_interactions, read_names
 from spherec.data.read.formats import FORMATS, FormatName, Missing, Reading
-from spherec.errors import ArgumentError, DataError
+from spherec.errors import DataError
 
 _table_option = partial(option, panel="Reading a table")
 _file_option = partial(option, panel="Unusual files")
 _cut_option = partial(option, panel="Which pairs")
 _names_option = partial(option, panel="Item names")
 _FLAGS = ("--no-quotes", "--weigh")  # remedies in errors that are options without a value
-PaperCut = Literal["book-crossing", "amazon-movies", "echonest"]
 
 
 @group
@@ -55,16 +54,15 @@ class Source(TableOptions):
     data: list[str] = typer.Argument(..., metavar="DATA", help="'book-crossing', a prepared file, or events.")
 
     @property
-    def kind(self) -> str | None:
-        """Kind of prepared data: the word for the embedded set, or the kind of a file or folder; None for raw files."""
-        if self.data == [datasets.BOOK_CROSSING.name]:
-            return datasets.BOOK_CROSSING.name
-        return kind_of(self.data[0]) if len(self.data) == 1 else None
+    def paths(self) -> list[str]:
+        """The files, or that of the embedded data for its name."""
+        embedded = resources.files(datasets) / "book_crossing.safetensors.gz"
+        return [str(embedded)] if self.data == [datasets.BOOK_CROSSING.name] else self.data
 
     @property
-    def paper(self) -> datasets.PaperDataset | None:
-        """The data set of the paper that this is, if any."""
-        return datasets.BOOK_CROSSING if self.kind == datasets.BOOK_CROSSING.name and self.cut() == Cut() else None
+    def kind(self) -> str | None:
+        """Kind of a prepared file or folder; None for raw files."""
+        return kind_of(self.paths[0]) if len(self.data) == 1 else None
 
     def words(self) -> list[str]:
         """Return the words of the command line that stand for this."""
@@ -85,15 +83,9 @@ class Source(TableOptions):
         """Load the interactions, with weights if `weigh` says so."""
         reading = self.reading()
         reading = reading if weigh is None else replace(reading, weigh=weigh)
-        if self.kind == datasets.BOOK_CROSSING.name:
-            reading.refuse_layout("book-crossing is prepared already and", "missing", "duplicates", "items", "name")
-            if reading.weigh:
-                raise DataError("book-crossing has no weights; leave out --weigh")
-            data = datasets.book_crossing()
-            return data if reading.cut == Cut() else data.cut(reading.cut)
         try:
             with counting_bar(f"reading {Path(self.data[0]).name}", "bytes") as progress:
-                return read_interactions(self.data, replace(reading, progress=progress, report=note))
+                return read_interactions(self.paths, replace(reading, progress=progress, report=note))
         except DataError as error:
             raise self._with_command(error) from None
 
@@ -136,7 +128,6 @@ class RawSource(Source):
     min_per_item: int = _cut_option("Keep items with at least N users.", "N", default=0)
     iterate: bool = _cut_option("Repeat these two until nothing more is dropped.", None, "--iterate", default=False)
     items_file: Path | None = _cut_option("File of all items, to keep those that nobody has.", "FILE")
-    paper_cut: PaperCut | None = _cut_option(f"Cut of the paper: {', '.join(datasets.PAPER_DATASETS)}.", "NAME")
     missing: Missing = _file_option("Rows without user or item: error refuses, drop skips.", "RULE", default="error")
     time_format: str | None = _file_option("Format of dates, if not 2004-06-01: '%m %d, %Y'.", "PATTERN")
     header: str | None = _file_option("Comma-separated column names, if the file has none.", "NAMES")
@@ -149,28 +140,16 @@ class RawSource(Source):
     name_column: str | None = _names_option("Column of item names in DATA itself.", "NAME")
     names_id_column: str | None = _names_option("Column of ids in --names.", "NAME")
     names_column: str | None = _names_option("Column of names in --names.", "NAME")
-    names_header: str | None = _names_option("Like --header, for --names.", "NAMES")
-
-    @property
-    def paper(self) -> datasets.PaperDataset | None:
-        """The data set of the paper that this is, if any."""
-        return datasets.PAPER_DATASETS[self.paper_cut] if self.paper_cut else super().paper
 
     def cut(self) -> Cut:
         """Return what the options keep."""
-        options = {name: getattr(self, name) for name in ("min_value", "min_per_user", "min_per_item", "iterate")}
-        if self.paper_cut is None:
-            return Cut(**options)
-        if any(options.values()):
-            raise ArgumentError("--paper-cut is a whole cut; leave out --min-value, --min-per-user and the like")
-        return datasets.PAPER_DATASETS[self.paper_cut].cut
+        return Cut(**{field.name: getattr(self, field.name) for field in fields(Cut)})
 
     def reading(self) -> Reading:
         """Return how the options say that files are read."""
-        plain, paper = super().reading(), datasets.PAPER_DATASETS[self.paper_cut] if self.paper_cut else None
         return replace(
-            plain,
-            format=paper.format_of(self.data[0]) if paper and self.format == "auto" else self.format,
+            super().reading(),
+            format=self.format,
             name=self.name_column,
             header=tuple(self.header.split(",")) if self.header else None,
             separator=self.separator and self.separator.replace("\\t", "\t"),  # a shell hands over backslash and t
@@ -192,17 +171,12 @@ class RawSource(Source):
 
     def read_names(self) -> Mapping[str, str] | None:
         """Read the names of items by id from the table of names; None if there is none."""
-        if self.names is None and any((self.names_id_column, self.names_column, self.names_header)):
-            raise ArgumentError("--names-id-column, --names-column and --names-header need --names, the table of names")
-        if self.name_column is not None and self.names is not None:
-            raise ArgumentError("--name-column says that the names are in DATA; leave out --names")
         if self.names is None:
             return None
         return read_names(
             self.names,
             id=self.names_id_column,
             name=self.names_column,
-            header=self.names_header.split(",") if self.names_header else None,
             encoding=None if self.encoding == "utf-8" else self.encoding,
         )
 

@@ -1,13 +1,12 @@
 """`spherec add-items`: add items that nobody has yet to a model, by their features."""
 
-import json
 from pathlib import Path
 
 import numpy as np
 import typer
 
 from spherec.cli._features import describe_left_out, read_new_features
-from spherec.cli._options import AsJson, Force, option, refuse_output
+from spherec.cli._options import Force, option, refuse_output
 from spherec.cli._output import note, show
 from spherec.data.output_files import lock_output
 from spherec.data.read import read_names
@@ -23,7 +22,6 @@ def add_items_command(
     output: Path = option("Model file to write.", "FILE", "--output", "-o", default=...),
     names: Path | None = option("Table of item names.", "FILE"),
     force: Force = False,
-    as_json: AsJson = False,
 ) -> None:
     """Items that the model has already are left as they are. Examples:
 
@@ -46,13 +44,9 @@ def add_items_command(
             raise DataError(why if blank else f"the model has all {new.n_items:,} items of these files already")
         loaded.add_items(new.align(fresh), names=None if names is None else read_names(names))
         loaded.save(output)
-    counts = {"added": len(fresh), "known": int((~is_new).sum()), "blank": len(blank), "items": loaded.data.n_items}
-    if as_json:
-        typer.echo(json.dumps({"output": str(output), **counts, "left_out": dict(new.left_out)}))
-        return
-    show(f"{output} has {counts['items']:,} items, {counts['added']:,} of them new")
-    if counts["known"]:
-        note(f"{counts['known']:,} items of the files are in the model already, and stay as they are")
+    show(f"{output} has {loaded.data.n_items:,} items, {len(fresh):,} of them new")
+    if known_already := int((~is_new).sum()):
+        note(f"{known_already:,} items of the files are in the model already, and stay as they are")
     if blank:
         note(f"{len(blank):,} new items have no features, and are left out: {enumerate_ids(blank)}")
     describe_left_out(new)

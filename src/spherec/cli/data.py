@@ -23,27 +23,15 @@ from spherec.data.read import read_events
 from spherec.data.read.formats import list_files
 from spherec.data.splits import Fold
 from spherec.data.statistics import CountSummary, Statistics, statistics
-from spherec.datasets import PaperDataset, Table1
 from spherec.distributed.partitions import PartitionedInteractions, check_parts, save_partitions
 from spherec.distributed.preparation import prepare_partitions
 from spherec.errors import ArgumentError, DuplicatePairsWarning
-
-_SPLITS: dict[str, dict[str, Any]] = {  # the options that each way to split takes, with their defaults
-    "k-fold": {"folds": 4},
-    "ratio": {"test_share": 0.2},
-    "leave-one-out": {},
-    "leave-last-out": {},
-    "time": {"test_share": 0.2, "at": None},
-    "cold-items": {"test_share": 0.2, "cold_share": 0.2},
-    "given": {"test": None},
-}
 
 
 def prepare_command(
     source: RawSource,
     output: Path | None = option("File to write, e.g. movies.npz; or a folder.", "FILE", "--output", "-o"),
     head: int | None = option("Show the first N events; write nothing.", "N", min=1),
-    compress: bool = option("Write a smaller file, slower to load.", None, "--compress", default=False),
     partitions: int | None = option(
         "Write a folder with the users divided among N files, for several processes: 48 serves 2, 3, 4, 6 and more. "
         "Raw files may then be larger than memory.",
@@ -75,8 +63,8 @@ def prepare_command(
         else:
             refuse_output(output, force)
             data = source.load()
-            data.save(output, compress=compress)
-    _describe(source, data, output=str(output), as_json=as_json)
+            data.save(output)
+    _describe(data, output=str(output), as_json=as_json)
 
 
 def _partition(source: RawSource, output: Path, partitions: int) -> PartitionedInteractions:
@@ -99,7 +87,7 @@ def stats_command(source: Source, as_json: AsJson = False) -> None:
 
     Example: spherec data stats ratings.csv
     """
-    _describe(source, source.load(), output=None, as_json=as_json)
+    _describe(source.load(), output=None, as_json=as_json)
 
 
 @group
@@ -113,36 +101,30 @@ class SplitOptions:
         "HOW",
         default="k-fold",
     )
-    folds: int | None = option("Number of folds, for k-fold. Default: 4.", "N")
-    test_share: float | None = option("Share to test on, for ratio, time, cold-items. Default: 0.2.", "SHARE")
-    cold_share: float | None = option("Share of the items that are cold, for cold-items. Default: 0.2.", "SHARE")
+    folds: int = option("Number of folds, for k-fold.", "N", default=4)
+    test_share: float = option("Share to test on, for ratio, time, cold-items.", "SHARE", default=0.2)
+    cold_share: float = option("Share of the items that are cold, for cold-items.", "SHARE", default=0.2)
     at: str | None = option("Date such as 2004-06-01, or a number, for time.", "TIME")
     test: list[str] | None = option("File to test on, read like DATA. May be repeated.", "DATA")
     seed: int = option("Random seed.", "N", default=0)
 
     def split(self, source: Source) -> dict[str, Fold]:
-        """Return the parts of the data by their folders; options that this way to split would ignore are refused."""
-        names = sorted({name for defaults in _SPLITS.values() for name in defaults})
-        given = {name: value for name in names if (value := getattr(self, name)) not in (None, [])}
-        if unused := [f"--{name.replace('_', '-')}" for name in given if name not in _SPLITS[self.by]]:
-            raise ArgumentError(f"--by {self.by} does not use {', '.join(unused)}; leave it out")
-        own, seed = _SPLITS[self.by] | given, self.seed
+        """Return the parts of the data by their folders."""
         if self.by == "given":
-            if own["test"] is None:
+            if not self.test:
                 raise ArgumentError("--by given needs --test, the file to test on")
-            return {".": splits.given(*source.load_parts(own["test"]))}
-        data = source.load()
+            return {".": splits.given(*source.load_parts(self.test))}
+        data, share, seed = source.load(), self.test_share, self.seed
         match self.by:
             case "k-fold":
-                return {
-                    f"fold-{index}": fold for index, fold in enumerate(splits.k_fold(data, own["folds"], seed=seed))
-                }
+                folds = splits.k_fold(data, self.folds, seed=seed)
+                return {f"fold-{index}": fold for index, fold in enumerate(folds)}
             case "ratio":
-                fold = splits.ratio(data, own["test_share"], seed=seed)
+                fold = splits.ratio(data, share, seed=seed)
             case "time":
-                fold = splits.by_time(data, at=own["at"], test=own["test_share"] if own["at"] is None else None)
+                fold = splits.by_time(data, at=self.at, test=share if self.at is None else None)
             case "cold-items":
-                fold = splits.cold_items(data, own["cold_share"], test=own["test_share"], seed=seed)
+                fold = splits.cold_items(data, self.cold_share, test=share, seed=seed)
             case _:
                 fold = splits.leave_one_out(data, by="random" if self.by == "leave-one-out" else "time", seed=seed)
         return {".": fold}
@@ -152,7 +134,6 @@ def split_command(
     how: SplitOptions,
     source: Source,
     output: Path = option("Folder to write; it must not exist yet.", "FOLDER", "--output", "-o", default=...),
-    as_json: AsJson = False,
 ) -> None:
     """Split into train.npz and test.npz in a folder; k-fold makes fold-0, fold-1 and so on in it.
 
@@ -168,31 +149,21 @@ def split_command(
         for name, part in parts.items():
             (folder / name).parent.mkdir(exist_ok=True)
             part.save(folder / name)
-    counts = {str(output / name): (len(part), int((part.items_per_user > 0).sum())) for name, part in parts.items()}
-    if as_json:
-        rows = [{"path": path, "pairs": pairs, "users": users} for path, (pairs, users) in counts.items()]
-        typer.echo(json.dumps(rows))
-        return
-    cells = ((path, f"{pairs:,}", f"{users:,}") for path, (pairs, users) in counts.items())
+    cells = ((str(output / name), f"{len(part):,}", f"{part.active_users:,}") for name, part in parts.items())
     show(grid(("file", "pairs", "users with any"), cells))
     note("all parts share the same user and item indices")
 
 
-def _describe(
-    source: Source, data: Interactions | PartitionedInteractions, *, output: str | None, as_json: bool
-) -> None:
+def _describe(data: Interactions | PartitionedInteractions, *, output: str | None, as_json: bool) -> None:
     """Print steps and statistics, as tables or JSON."""
-    numbers, paper = statistics(data), source.paper
+    numbers = statistics(data)
     if as_json:
         described: dict[str, Any] = {"output": output} if output else {}
-        described |= asdict(numbers) | {"steps": [asdict(step) for step in data.steps]}
-        typer.echo(json.dumps(described | ({"paper": asdict(paper.paper)} if paper else {})))
+        typer.echo(json.dumps(described | asdict(numbers) | {"steps": [asdict(step) for step in data.steps]}))
         return
     if data.steps:
         show(_steps_table(data.steps))
-    show(statistics_table(numbers, paper))
-    if paper is not None:
-        note(paper.note)
+    show(statistics_table(numbers))
     if output is not None:
         note(f"written to {output}")
 
@@ -227,21 +198,14 @@ def _steps_table(steps: Sequence[Step]) -> Table:
     return grid(("step", "users", "items", "pairs", "removed"), rows, title="From raw rows to interactions")
 
 
-def statistics_table(statistics: Statistics, preset: PaperDataset | None) -> Table:
-    """Show the statistics, next to the paper's Table 1 where the data set is one of the paper's."""
-    theirs = [] if preset is None else _sizes(preset.paper)
-    columns = ["", "here", *([f"paper, Table 1\n({preset.title})"] if preset else [])]
-    sizes = zip(("users", "items", "pairs", "density"), _sizes(statistics), *([theirs] if theirs else []), strict=True)
-    table = grid(columns, sizes, title="Statistics")
-    table.add_section()
-    table.add_row("items per user", _spread(statistics.items_per_user))
-    table.add_row("users per item", _spread(statistics.users_per_item))
-    table.add_row("pairs on the top 1 % of items", f"{statistics.top_percent_share:.1f} %")
-    return table
-
-
-def _sizes(of: Statistics | Table1) -> list[str]:
-    return [f"{of.users:,}", f"{of.items:,}", f"{of.pairs:,}", f"{of.density_percent:.3f} %"]
+def statistics_table(numbers: Statistics) -> Table:
+    """Show the statistics."""
+    counts = {name: f"{getattr(numbers, name):,}" for name in ("users", "items", "pairs")}
+    spreads = {"items per user": numbers.items_per_user, "users per item": numbers.users_per_item}
+    rows = counts | {"density": f"{numbers.density_percent:.3f} %"}
+    rows |= {name: _spread(spread) for name, spread in spreads.items()}
+    rows["pairs on the top 1 % of items"] = f"{numbers.top_percent_share:.1f} %"
+    return grid(("", ""), rows.items(), title="Statistics", show_header=False)
 
 
 def _spread(spread: CountSummary) -> str:

@@ -25,7 +25,7 @@ def demo_command(
     """This takes a few minutes on two cores, and keeps the model, to look at it with 'spherec serve'."""
     refuse_output(output, force)
     data = spherec.datasets.book_crossing()
-    show(statistics_table(spherec.statistics(data), spherec.datasets.BOOK_CROSSING))
+    show(statistics_table(spherec.statistics(data)))
     fold = spherec.splits.k_fold(data, 4, seed=0)[0]
     note(f"training on fold 0 of 4: {len(fold.train):,} pairs, 5 negatives each, {epochs} epochs")
     model = spherec.CML(sampler=spherec.TwoStage.tuned(5), epochs=epochs)
@@ -37,7 +37,7 @@ def demo_command(
     own, names = fold.train.items_of(int(data.user_ids.index_of([_READER])[0])), data.item_names or ()
     books = [[names[item] or "(title unknown)", str(data.item_ids[item])] for item in own[:_SHOWN]]
     show(grid(("book", "ISBN"), books, left=2, title=f"Reader {_READER} likes {len(own)} books, among them"))
-    print_results(model.recommend(_READER, k=_SHOWN), "table", False, ["user"], lambda _: "and may like")
+    print_results(model.recommend(_READER, k=_SHOWN), False, ["user"], lambda _: "and may like")
     model.save(output)
     note(f"look at this model on a page: spherec serve {shlex.quote(str(output))}")
     note("or train your own: spherec train YOUR-EVENTS.csv --user-column USER --item-column ITEM -o model.spherec")

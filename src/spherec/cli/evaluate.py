@@ -2,44 +2,57 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields
 from pathlib import Path
 
 import numpy as np
-import torch
 import typer
 
-from spherec.artifact import Artifact
-from spherec.cli._options import AsJson, Device, Dial, option
+from spherec.cli._options import AsJson, Device, Dial, group, option
 from spherec.cli._output import grid, note, show
 from spherec.cli._source import Source, TableOptions
 from spherec.data import splits
 from spherec.data.container import kind_of
 from spherec.data.input_files import refuse_unreadable
+from spherec.data.interactions import Interactions
 from spherec.data.read import read_events
 from spherec.data.read.formats import Reading
-from spherec.device import resolve
 from spherec.errors import DataError
 from spherec.evaluation import METRICS, GivenLists, Scores, evaluate, evaluate_cold
 from spherec.evaluation.metrics import format_metric, label_at
-from spherec.recommender.trained_model import ModelState, TrainedModel
+from spherec.recommender import load
 from spherec.training import join
 
 
+@group
+class Parts(TableOptions):
+    """Options that name the data and say how it is read."""
+
+    train: list[str] = option("Data it was trained on. May be repeated.", "DATA", default=...)
+    test: list[str] = option("Data that was held out, read alike. May be repeated.", "DATA", default=...)
+    k: int = option("Length of the lists.", "N", "-k", default=50)
+    rank_column: str = option("Column of ranks, in a table of lists; 1 is the best.", "NAME", default="rank")
+    cold_items: bool = option("Score apart the items that nobody has in --train.", None, "--cold-items", default=False)
+
+    def load(self) -> splits.Fold:
+        """Load the two parts."""
+        table = {field.name: getattr(self, field.name) for field in fields(TableOptions)}
+        return splits.given(*Source(data=self.train, **table).load_parts(self.test))
+
+    def load_lists(self, path: Path, train: Interactions) -> GivenLists:
+        """Load the lists of another program."""
+        reading = Reading(user=self.user_column, item=self.item_column, value=self.rank_column)
+        return GivenLists.from_events(read_events(path, reading), train)
+
+
 def evaluate_command(
+    parts: Parts,
     model: Path = typer.Argument(
         ..., help="Model file from 'spherec train', or a table of user, item and rank from another program."
     ),
-    train: list[str] = option("Data it was trained on. May be repeated.", "DATA", default=...),
-    test: list[str] = option("Data that was held out, read alike. May be repeated.", "DATA", default=...),
-    k: int = option("Length of the lists.", "N", "-k", default=50),
-    rank_column: str = option("Column of ranks, in a table of lists; 1 is the best.", "NAME", default="rank"),
-    cold_items: bool = option("Score apart the items that nobody has in --train.", None, "--cold-items", default=False),
     mainstream: Dial = None,
     device: Device = "auto",
     as_json: AsJson = False,
-    *,
-    options: TableOptions,
 ) -> None:
     """Examples:
 
@@ -47,34 +60,25 @@ def evaluate_command(
     - spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     - torchrun --nproc-per-node 4 -m spherec evaluate model.spherec --train split/train.npz --test split/test.npz
     """
-    crew = join(device)
-    fold = splits.given(*Source(data=train, **vars(options)).load_parts(test))
-    lists = Reading(user=options.user_column, item=options.item_column, value=rank_column)
-    lister = _load_model(model, resolve(device)) or GivenLists.from_events(read_events(model, lists), fold.train)
-    cold = np.flatnonzero(fold.train.users_per_item == 0)
-    if not cold_items:
-        parts = {"value": evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream, crew=crew)}
-    elif not len(cold):
-        raise DataError("somebody has each item in --train, so none is cold; split with --by cold-items")
+    crew, fold, k = join(device), parts.load(), parts.k
+    refuse_unreadable(model)
+    is_model = kind_of(model) is not None
+    lister = load(model, device=device) if is_model else parts.load_lists(model, fold.train)
+    if not parts.cold_items:
+        scores = {"value": evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream, crew=crew)}
     else:
+        cold = np.flatnonzero(fold.train.users_per_item == 0)
+        if not len(cold):
+            raise DataError("somebody has each item in --train, so none is cold; split with --by cold-items")
         apart = splits.ColdFold(fold.train, fold.test, cold)
-        parts = vars(evaluate_cold(lister, apart, k=k, mainstream=mainstream, crew=crew))
+        scores = vars(evaluate_cold(lister, apart, k=k, mainstream=mainstream, crew=crew))
     if crew.is_first and as_json:
-        described = {name: _describe(scores) for name, scores in parts.items()}
-        typer.echo(json.dumps({"k": k, **(described if cold_items else described["value"])}))
+        described = {name: _describe(each) for name, each in scores.items()}
+        typer.echo(json.dumps({"k": k, **described.get("value", described)}))
     elif crew.is_first:
-        _show(model.name, parts, k)
-        if cold_items:
+        _show(model.name, scores, k)
+        if parts.cold_items:
             note(f"cold: only the {len(cold):,} cold items are ranked; warm: only the others; all: every item")
-
-
-def _load_model(path: Path, device: torch.device) -> TrainedModel | None:
-    """Load the model, to rank on this device; None for a table of lists."""
-    refuse_unreadable(path)
-    if kind_of(path) is None:
-        return None
-    content = Artifact.load(path)
-    return TrainedModel(ModelState(replace(content, vectors=content.vectors.to(device))))
 
 
 def _describe(scores: Scores) -> dict[str, float | int | None]:

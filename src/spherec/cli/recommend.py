@@ -10,7 +10,7 @@ import typer
 
 from spherec.artifact import Artifact
 from spherec.cli._options import AsJson, Dial, Force, ModelPath, group, option, refuse_output
-from spherec.cli._output import Format, counting_bar, format_cell, grid, note, print_results, show
+from spherec.cli._output import counting_bar, format_cell, grid, note, print_results, show
 from spherec.data.ids import IdMap, spell_like
 from spherec.data.input_files import read_text_file
 from spherec.data.read.formats import list_files
@@ -20,25 +20,43 @@ from spherec.recommender import CML, Recommended, Results, load
 from spherec.recommender.trained_model import UnknownUser
 
 ListLength = Annotated[int, typer.Option("-k", metavar="N", help="Length of a list.")]
-IndexFilesGiven = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--index",
-        metavar="FILE",
-        help="Index of the items from 'spherec export', faster with hundreds of thousands of them. For indexes of "
-        "parts, repeat it in their order, or give a pattern. Not used with --only.",
-    ),
-]
 _for_whom = partial(option, panel="Which users")
 _of_what = partial(option, panel="Which items")
-_only = _of_what("Items to choose from, such as those in stock: comma-separated, or @FILE. Default: all.", "IDS")
-_exclude = _of_what("Items never to list.", "IDS")
-_diversity = _of_what("From 0 to 1: how far the items of a list should be from each other.", "SHARE", default=0.0)
 
 
 @group
-class Filters:
-    """Options about users and items."""
+class Asking:
+    """Options about how a model is asked for lists of items."""
+
+    k: int = option("Length of a list.", "N", "-k", default=10)
+    only: str | None = _of_what(
+        "Items to choose from, such as those in stock: comma-separated, or @FILE. Default: all.", "IDS"
+    )
+    exclude: str | None = _of_what("Items never to list.", "IDS")
+    diversity: float = _of_what(
+        "From 0 to 1: how far the items of a list should be from each other.", "SHARE", default=0.0
+    )
+    index: list[str] | None = option(
+        "Index of the items from 'spherec export', faster with hundreds of thousands of them. For indexes of parts, "
+        "repeat it in their order, or give a pattern. Not used with --only.",
+        "FILE",
+    )
+    as_json: AsJson = False
+
+    def load(self, model: Path) -> CML:
+        """Load a model to ask it on the CPU, through the index or those of all parts if some are given."""
+        files = list_files(self.index) if self.index else []
+        return load(model, index=files[0] if len(files) == 1 else files or False, device="cpu")
+
+    def filters(self, known: IdMap) -> dict[str, Any]:
+        """Return the filters as the library takes them."""
+        ids = {"only": _split_ids(self.only, known), "exclude": _split_ids(self.exclude, known)}
+        return {**ids, "diversity": self.diversity}
+
+
+@group
+class Filters(Asking):
+    """Options about users and their lists."""
 
     everybody: bool = _for_whom("All users that the model knows; needs -o.", None, "--all", default=False)
     items: str | None = _for_whom("Items of a user whom the model need not know: comma-separated, or @FILE.", "IDS")
@@ -48,11 +66,8 @@ class Filters:
         "--unknown",
         default="error",
     )
-    only: str | None = _only
-    exclude: str | None = _exclude
     with_seen: bool = _of_what("Include items that the user has already.", None, "--with-seen", default=False)
     mainstream: Dial = None
-    diversity: float = _diversity
 
     def check(self, users: list[str], output: Path | None) -> None:
         """Raise an `ArgumentError` unless it is clear for whom to recommend, and to where."""
@@ -61,24 +76,19 @@ class Filters:
         if self.everybody and output is None:
             raise ArgumentError("--all needs -o, e.g. -o lists.parquet")
         if self.items is not None and output is not None:
-            raise ArgumentError("--items prints one list; leave out -o, or redirect --format csv")
+            raise ArgumentError("--items prints one list; leave out -o")
 
     def options(self, known: IdMap) -> dict[str, Any]:
         """Return the filters as the library takes them."""
-        ids = {"only": _split_ids(self.only, known), "exclude": _split_ids(self.exclude, known)}
         options = {"unknown": self.unknown, "exclude_seen": not self.with_seen, "mainstream": self.mainstream}
-        return {**ids, **options, "diversity": self.diversity}
+        return self.filters(known) | options
 
 
 def recommend_command(
     model: ModelPath,
     users: list[str] | None = typer.Argument(None, metavar="USER", help="User ids, or @FILE with one id per line."),
-    k: ListLength = 10,
     output: Path | None = option("Table to write: lists.parquet or lists.csv.", "FILE", "--output", "-o"),
     force: Force = False,
-    index: IndexFilesGiven = None,
-    format: Format = "table",
-    as_json: AsJson = False,
     *,
     filters: Filters,
 ) -> None:
@@ -92,18 +102,18 @@ def recommend_command(
     filters.check(users or [], output)
     if output is not None:
         refuse_output(output, force)
-    loaded = _load(model, index)
+    loaded, k, as_json = filters.load(model), filters.k, filters.as_json
     data, options = loaded.data, filters.options(loaded.data.item_ids)
     if filters.items is not None:
         results = loaded.recommend_for(_split_ids(filters.items, data.item_ids) or (), k, **options)
-        print_results(results, format, as_json, ["user"], lambda _: "For a user with these items")
+        print_results(results, as_json, ["user"], lambda _: "For a user with these items")
         return _tell_fallback(results)
     who = None if filters.everybody else _read_ids(users or [], data.user_ids)
     if who and filters.unknown == "error":
         data.user_ids.index_of(who, role="user", remedy="for a new user give --items; --unknown popular or skip")
     if output is None:
         results = loaded.recommend(who, k, **options)
-        print_results(results, format, as_json, ["user"], lambda record: f"For user {record.user}")
+        print_results(results, as_json, ["user"], lambda record: f"For user {record.user}")
         return _tell_fallback(results)
     count = data.n_users if who is None else len(who)
     with counting_bar("ranking", "users") as progress:
@@ -114,27 +124,21 @@ def recommend_command(
 def similar_command(
     model: ModelPath,
     ids: list[str] = typer.Argument(..., metavar="ITEM", help="Item ids, or @FILE with one id per line."),
-    k: ListLength = 10,
     users: bool = option("Take the ids as users, and list similar users.", None, "--users", default=False),
-    only: str | None = _only,
-    exclude: str | None = _exclude,
-    diversity: float = _diversity,
-    index: IndexFilesGiven = None,
-    format: Format = "table",
-    as_json: AsJson = False,
+    *,
+    asking: Asking,
 ) -> None:
     """Example: spherec similar books.spherec 0345339703"""
-    loaded = _load(model, None if users else index)
+    loaded, k, as_json = asking.load(model), asking.k, asking.as_json
     if users:
-        if only is not None or exclude is not None or diversity:
+        if asking.only is not None or asking.exclude is not None or asking.diversity:
             raise ArgumentError("--only, --exclude and --diversity are about items; leave them out with --users")
         near_users = loaded.similar_users(_parse_ids("user", ids, loaded.data.user_ids), k)
-        print_results(near_users, format, as_json, ["user"], lambda record: f"Users similar to {record.user}")
+        print_results(near_users, as_json, ["user"], lambda record: f"Users similar to {record.user}")
         return
     known = loaded.data.item_ids
-    filters = {"only": _split_ids(only, known), "exclude": _split_ids(exclude, known), "diversity": diversity}
-    near = loaded.similar_items(_parse_ids("item", ids, known), k, **filters)  # type: ignore[arg-type]
-    print_results(near, format, as_json, ["item"], lambda one: f"Items similar to {_title(loaded, one.item)}")
+    near = loaded.similar_items(_parse_ids("item", ids, known), k, **asking.filters(known))
+    print_results(near, as_json, ["item"], lambda one: f"Items similar to {_title(loaded, one.item)}")
 
 
 def explain_command(
@@ -142,15 +146,14 @@ def explain_command(
     user: str = typer.Argument(..., metavar="USER", help="User id."),
     item: str = typer.Argument(..., metavar="ITEM", help="Item id."),
     k: ListLength = 5,
-    format: Format = "table",
     as_json: AsJson = False,
 ) -> None:
     """Example: spherec explain books.spherec 247752 0345339703"""
-    loaded = _load(model, None)
+    loaded = load(model, index=False, device="cpu")
     (who,) = _parse_ids("user", [user], loaded.data.user_ids)
     (what,) = _parse_ids("item", [item], loaded.data.item_ids)
     title = f"Items of user {who} that are nearest to {_title(loaded, what)}"
-    print_results(loaded.explain(who, what, k), format, as_json, ["user", "item"], lambda _: title)
+    print_results(loaded.explain(who, what, k), as_json, ["user", "item"], lambda _: title)
 
 
 def info_command(model: ModelPath, as_json: AsJson = False) -> None:
@@ -179,22 +182,9 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
         named = {name.replace(" ", "_"): fact for name, fact in facts.items()}
         typer.echo(json.dumps(named | {"config": made.config.to_dict()}))
         return
-    show(
-        grid(
-            ("", ""),
-            ((name, _format_fact(fact)) for name, fact in facts.items()),
-            left=2,
-            title=model.name,
-            show_header=False,
-        )
-    )
+    rows = ((name, _format_fact(fact)) for name, fact in facts.items())
+    show(grid(("", ""), rows, left=2, title=model.name, show_header=False))
     show("Settings, as 'spherec train --config' reads them:\n", made.config.to_toml())
-
-
-def _load(model: Path, index: list[str] | None) -> CML:
-    """Load a model to ask it on the CPU, through the index or those of all parts if some are given."""
-    files = list_files(index) if index else []
-    return load(model, index=files[0] if len(files) == 1 else files or False, device="cpu")
 
 
 def _split_ids(text: str | None, known: IdMap) -> list[Hashable] | None:

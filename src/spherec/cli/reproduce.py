@@ -1,6 +1,5 @@
-"""`spherec reproduce`: run the experiments of the paper's table."""
+"""`spherec reproduce`: run the experiments of the paper's table, and the benchmark of its family."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -9,108 +8,97 @@ import typer
 
 from spherec.cli._options import option
 from spherec.cli._output import note
-from spherec.cli._runs import RunsOptions, runs_bar
-from spherec.cli._source import PaperCut, RawSource, Source
+from spherec.cli._runs import RunsOptions, run_missing
+from spherec.cli._source import RawSource, Source
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write
-from spherec.device import resolve
+from spherec.datasets import PAPER_DATASETS
 from spherec.errors import ArgumentError
-from spherec.lab import Experiment, Reproduction, Result, paper_rows
+from spherec.lab import Experiment, Reproduction, paper_rows
 from spherec.lab.family import FAMILY_LEGEND, FAMILY_MODELS, FamilyComparison, describe_family, find_family_sets
 from spherec.lab.reproduction import PAPER_METRICS, paper_csv, paper_markdown
 from spherec.lab.tables import describe_environments, summarize
 
+PaperSet = Literal["book-crossing", "amazon-movies", "echonest"]
+
 
 def reproduce_command(
     runs: RunsOptions,
-    dataset: Literal[PaperCut, "two-stage", "cml-family"] = typer.Argument(
+    dataset: Literal[PaperSet, "two-stage", "cml-family"] = typer.Argument(
         ...,
         help="Data set of the paper; 'two-stage': its sampler as in public code and in the text; 'cml-family': the "
         "benchmark of later papers.",
     ),
-    folder: Path | None = typer.Argument(
-        None, metavar="[FOLDER]", help="Folder of cml-family, with files NAME.users.dat(.gz)."
+    data: Path | None = option(
+        "Published file of amazon-movies or echonest, raw or prepared; folder of cml-family, with files "
+        "NAME.users.dat(.gz).",
+        "PATH",
     ),
-    data: Path | None = option("Published file of amazon-movies or echonest, raw or prepared.", "FILE"),
-    rows: str | None = option("Rows to run, e.g. two-stage-5-256,uniform-5-4096. Default: all.", "ROWS"),
-    models: str | None = option("Models of cml-family, e.g. accurate-100,ease. Default: ours, ease, ials.", "NAMES"),
+    rows: str | None = option(
+        "Rows to run, e.g. two-stage-5-256,uniform-5-4096; of cml-family models, e.g. accurate-100,ease. Default: all.",
+        "ROWS",
+    ),
     output: Path | None = option("Folder of results. Default: results/DATASET.", "FOLDER", "--output", "-o"),
 ) -> None:
     """Runs that are recorded in the folder are not run again, so this can be stopped and started at will.
 
-    Example: spherec reproduce book-crossing --rows two-stage-5-256 --only-folds 0 -o again
+    Example: spherec reproduce book-crossing --rows two-stage-5-256 --only-fold 0 -o again
     """
-    idle = {"--data": data, "--rows": rows} if dataset == "cml-family" else {"FOLDER": folder, "--models": models}
-    if given := [name for name, value in idle.items() if value is not None]:
-        raise ArgumentError(f"{given[0]} has no effect on {dataset}; leave it out")
+    output = output or Path("results") / dataset
+    names = None if rows is None else [row.strip() for row in rows.split(",")]
     if dataset == "cml-family":
-        _reproduce_family(runs, folder or Path(), models, output or Path("results") / dataset)
+        pages = {"cml-family.md": _reproduce_family(runs, data or Path(), names, output)}
     else:
-        _reproduce_paper(runs, dataset, data, rows, output)
+        pages = _reproduce_paper(runs, dataset, data, names, output)
+    for name, page in pages.items():
+        with atomic_write(output / name) as file:
+            file.write(page.encode())
+    note(f"{output} holds {', '.join(pages)} and the records")
 
 
 def _reproduce_paper(
-    runs: RunsOptions, dataset: Literal[PaperCut, "two-stage"], data: Path | None, rows: str | None, output: Path | None
-) -> None:
-    """Run rows of the paper's table, and write the table of all rows that are recorded."""
-    is_variants = dataset == "two-stage"  # on Book-Crossing, in files of their own in its folder
-    of_paper: PaperCut = "book-crossing" if dataset == "two-stage" else dataset
-    output = output or Path("results") / of_paper
-    whole = Experiment.embedded(dataset)
-    experiment = whole.only([row.strip() for row in rows.split(",")]) if rows else whole
-    experiment, folds = replace(experiment, workers=runs.workers), runs.folds(experiment.folds)
-    interactions = _load(of_paper, data)
+    runs: RunsOptions, dataset: Literal[PaperSet, "two-stage"], path: Path | None, rows: list[str] | None, output: Path
+) -> dict[str, str]:
+    """Run rows of the paper's table; print all rows that are recorded, and return their files by name."""
+    of_paper: PaperSet = "book-crossing" if dataset == "two-stage" else dataset
+    experiment = replace(Experiment.embedded(dataset), workers=runs.workers)
+    chosen, data, records = (
+        experiment.only(rows) if rows else experiment,
+        _load(of_paper, path),
+        output / "records.jsonl",
+    )
+    reproduction = Reproduction(chosen, data, records, runs.only_folds)
     output.mkdir(parents=True, exist_ok=True)
-    records = output / ("two-stage.jsonl" if is_variants else "records.jsonl")
-    reproduction = Reproduction(experiment, interactions, records)
-    before = {result.key for result in reproduction.results()}
-    with runs_bar(reproduction.runs_left(folds)) as watch:
-        done = reproduction.run(device=resolve(runs.device), folds=folds, watch=watch)
+    run_missing(reproduction, runs)
     reproduction.raise_if_failed()
-    done = [result for result in done if result.fold in folds]
-    typer.echo(_describe(of_paper, done))
-    if old := sum(result.key in before for result in done):
-        note(f"{old} of {len(done)} runs were recorded before in {output}; choose another --output to run them again")
-    # What is written holds all that is recorded, not only the rows and folds that were asked for this time.
-    results = Reproduction(whole, interactions, records).results()
-    if is_variants:  # next to the two-stage rows of the paper's table that are recorded in the same folder
-        paper = Reproduction(Experiment.embedded("book-crossing"), interactions, output / "records.jsonl").results()
-        tuned = [result for result in paper if result.model.startswith("two-stage-")]
-        results += [replace(result, model=result.model.replace("two-stage", "tuned")) for result in tuned]
-    table = summarize(results, PAPER_METRICS)
-    for ending, content in {"csv": paper_csv(of_paper, table), "md": _describe(of_paper, results)}.items():
-        with atomic_write(output / f"{'two-stage' if is_variants else 'table'}.{ending}") as file:
-            file.write(content.encode())
-    note(f"{output} holds the table and the records")
+    results = Reproduction(experiment, data, records).results()  # also rows and folds that were not asked for
+    published, table = paper_rows(of_paper), summarize(results, PAPER_METRICS)
+    names = {row.model: row.model for row in table}
+    if dataset == "two-stage":  # variants, compared with the paper's own
+        names = {name: f"two-stage-{'-'.join(name.rsplit('-', 2)[1:])}" for name in names}
+    theirs = {name: published[row] for name, row in names.items()}
+    page = paper_markdown(table, theirs, describe_environments(results))
+    typer.echo(page)
+    return {"table.csv": paper_csv(of_paper, table), "table.md": page}
 
 
-def _reproduce_family(runs: RunsOptions, folder: Path, models: str | None, output: Path) -> None:
-    """Run the benchmark of the CML family on each of its files in a folder."""
-    names = FAMILY_MODELS if models is None else [name.strip() for name in models.split(",")]
+def _reproduce_family(runs: RunsOptions, folder: Path, names: list[str] | None, output: Path) -> str:
+    """Run the benchmark of the CML family on each of its files in a folder; print and return the tables."""
     page = [FAMILY_LEGEND]
     for name, path in find_family_sets(folder).items():
-        comparison = FamilyComparison(names, path, output, workers=runs.workers)
-        with runs_bar(comparison.runs_left()) as watch:
-            results = comparison.run(device=resolve(runs.device), watch=watch)
+        comparison = FamilyComparison(names or FAMILY_MODELS, path, output, workers=runs.workers)
+        run_missing(comparison, runs)
         comparison.raise_if_failed()
-        page.append(describe_family(name, results))
+        page.append(describe_family(name, comparison.results()))
         typer.echo(page[-1])
-    with atomic_write(output / "cml-family.md") as file:
-        file.write(("\n\n".join(page) + "\n").encode())
-    note(f"{output} holds cml-family.md and the records")
+    return "\n\n".join(page) + "\n"
 
 
-def _describe(dataset: PaperCut, results: Sequence[Result]) -> str:
-    """Return our table next to the paper's; a variant of two-stage sampling is compared with the paper's own."""
-    rows = paper_rows(dataset)
-    variants = {result.model: f"two-stage-{'-'.join(result.model.rsplit('-', 2)[1:])}" for result in results}
-    theirs = {name: rows[name if name in rows else variant] for name, variant in variants.items()}
-    return paper_markdown(summarize(results, PAPER_METRICS), theirs, describe_environments(results))
-
-
-def _load(dataset: PaperCut, path: Path | None) -> Interactions:
+def _load(dataset: PaperSet, path: Path | None) -> Interactions:
     """Load the embedded data set, a prepared file, or a raw one that is cut as in the paper."""
     if path is None and dataset != "book-crossing":
         raise ArgumentError(f"{dataset} is not embedded; give its published file with --data")
-    source = Source(data=[str(path or dataset)])
-    return source.load() if source.kind is not None else RawSource(data=source.data, paper_cut=dataset).load()
+    source, paper = Source(data=[str(path or dataset)]), PAPER_DATASETS[dataset]
+    if source.kind is not None:
+        return source.load()
+    return RawSource(data=source.data, format=paper.format_of(source.data[0]), **vars(paper.cut)).load()

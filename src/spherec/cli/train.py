@@ -36,6 +36,7 @@ class TrainSettings(ModelSettings):
     dim: int | None = model_option("Dimensions of the space.", "N")
     epochs: int | None = model_option("Most passes over the pairs.", "N")
     seed: int | None = model_option("Seed of everything random.", "N")
+    weigh: bool | None = model_option("Weigh pairs by ln(1 + value).", None, "--weigh/--no-weigh")
 
 
 @group
@@ -49,6 +50,7 @@ class RunOptions:
     )
     resume: bool = _run_option("Continue an interrupted run.", None, "--resume", default=False)
     shards: bool = _run_option("Write a file for each process.", None, "--shards", default=False)
+    device: Device = "auto"
 
     @property
     def checkpoint(self) -> Path:
@@ -77,8 +79,6 @@ def train_command(
     model: TrainSettings,
     features: FeatureOptions,
     source: Source,
-    weigh: bool | None = option("Weigh pairs by ln(1 + rating or count).", None, "--weigh/--no-weigh", default=None),
-    device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
     """Ctrl-C, SIGTERM and SIGHUP end the run with the best model so far; --resume continues it later. Examples:
@@ -88,14 +88,14 @@ def train_command(
     - torchrun --nproc-per-node 4 -m spherec train events.parts -o model.spherec
     """
     training = model.training(dim=model.dim, epochs=model.epochs, seed=model.seed)
-    crew = join(device)
+    crew = join(run.device)
     with run.open(crew) as files:
-        made = CML.from_config(training, device=device)
+        made = CML.from_config(training, device=run.device)
         data: Interactions | PartitionedInteractions
         if source.kind == "spherec-partitions" and not features.item_features:
-            data, known = _open_partitions(source, weigh), None
+            data, known = _open_partitions(source, model.weigh), None
         else:
-            data = source.load(weigh=weigh)
+            data = source.load(weigh=model.weigh)
             known = features.read(data.item_ids)
         if files.resume and crew.is_first:
             note(f"continuing in epoch {count_epochs(run.checkpoint) + 1} from {run.checkpoint}")

@@ -1,16 +1,15 @@
 """`spherec tune`: search the settings that are best for some data."""
 
-import json
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import typer
 
-from spherec.cli._options import AsJson, Device, group, option
+from spherec.cli._options import Device, group, option
 from spherec.cli._output import INTERRUPTED, counting_bar, note, show
 from spherec.cli._source import Source
 from spherec.cli.presets import ModelSettings
@@ -24,7 +23,7 @@ from spherec.training import EpochRecord, History, Training
 from spherec.training.config import find_idle_settings
 
 if TYPE_CHECKING:  # needs an extra, the help does not
-    from spherec.lab.tuning import Goal, TuneOptions, TuneResult, TuneWatcher
+    from spherec.lab.tuning import Goal, TuneOptions, TuneWatcher
 
 _search = partial(option, panel="Search")
 _goal = partial(option, panel="Goal")
@@ -35,6 +34,7 @@ _FIRST_WORDS = "# spherec tune "  # of every file that it writes
 class SearchOptions:
     """Options about what is tried, and where it is kept."""
 
+    output: Path = option("TOML file to write, e.g. best.toml.", "FILE", "--output", "-o", default=...)
     searches: list[str] | None = _search(
         "Setting to search: sampler.beta=0.1..1.0, optimizer.learning_rate=1e-4..1e-2:log, dim=64,128,256. May be "
         "repeated. Default: those that matter most.",
@@ -51,6 +51,14 @@ class SearchOptions:
         show_envvar=False,
     )
     study: str = _search("Name of the study there.", "NAME", default="spherec")
+
+    @property
+    def place(self) -> str:
+        """The file or the database of the study; raise an error if the output cannot be written."""
+        refuse_unwritable(self.output)
+        if self.output.is_file() and not self.output.read_bytes().startswith(_FIRST_WORDS.encode()):
+            raise ArgumentError(f"{self.output} exists already, and spherec tune has not written it; name another file")
+        return self.storage or str(self.output.with_suffix(".db"))
 
 
 @group
@@ -69,9 +77,7 @@ def tune_command(
     search: SearchOptions,
     aim: GoalOptions,
     model: ModelSettings,
-    output: Path = option("TOML file to write, e.g. best.toml.", "FILE", "--output", "-o", default=...),
     device: Device = "auto",
-    as_json: AsJson = False,
 ) -> None:
     """Keep test data out of DATA. After Ctrl-C, the same command continues. Examples:
 
@@ -80,10 +86,7 @@ def tune_command(
     """
     from spherec.lab.tuning import Goal, show_place, tune
 
-    refuse_unwritable(output)
-    if output.is_file() and not output.read_bytes().startswith(_FIRST_WORDS.encode()):
-        raise ArgumentError(f"{output} exists already, and spherec tune has not written it; name another file")
-    storage = search.storage or str(output.with_suffix(".db"))
+    output, storage = search.output, search.place
     base, goal = model.training(), Goal(**vars(aim))
     space = SearchSpace.build(base, search.searches or None)
     data = source.load()
@@ -96,15 +99,12 @@ def tune_command(
     with _trials_bar(search.trials, goal) as watcher:
         options |= {"storage": storage, "device": device, "watcher": watcher}
         tuned = tune(data, base, space.domains, goal=goal, **options)
-    if tuned.best is not None:
+    if tuned.best is not None and tuned.config is not None:
         words = [word.replace(storage, show_place(storage)) for word in context.obj]  # without a database's password
-        lines = _describe_best(tuned, goal, shlex.join(["spherec", *words]), environment_of(resolve(device))["commit"])
-        with atomic_write(output) as file:
-            file.write("\n".join(lines).encode())
-    _report(tuned, goal, output, as_json=as_json)
-    if tuned.best is not None and not as_json:
+        _write(output, shlex.join(["spherec", *words]), _line(tuned.trials, tuned.best, goal), tuned.config)
+        show(f"{tuned.ended}, {len(tuned.trials)} trials; {_line(tuned.trials, tuned.best, goal)}")
         command = ["spherec", "train", *source.words(), "--config", output, "-o", output.with_suffix(".spherec")]
-        note(f"train with it: {shlex.join(map(str, command))}")
+        note(f"{output} holds these settings; train with them: {shlex.join(map(str, command))}")
     if tuned.ended == "interrupted":
         note("finished trials are saved, and the one in progress comes first next time; rerun the command to continue")
         raise typer.Exit(INTERRUPTED)
@@ -113,49 +113,20 @@ def tune_command(
         raise TrainingError(f"no trial was completed{f'; the last failed: {reasons[-1]}' if reasons else ''}")
 
 
-def _describe_best(tuned: "TuneResult", goal: "Goal", command: str, commit: str) -> list[str]:
-    """Return the best settings as lines of TOML, below comments that say where they come from."""
-    best, config = cast("Trial", tuned.best), cast("Training", tuned.config)
-    learning = "learns from all items, to the end of the schedule"
+def _write(output: Path, command: str, line: str, config: Training) -> None:
+    """Write the best settings as TOML, below comments that say where they come from."""
+    learning = "it learns from all items, to the end of the schedule"
     if config.optimizer.schedule == "constant":
-        learning = f"holds out items of its own; to learn from all, add --validation 0 --epochs {best.epochs}"
-    return [
-        f"# {escape_controls(command)}",  # a path may have a line break, which would end the comment
-        f"# trial {best.number} of {len(tuned.trials)}: validation {goal.name} {best.scores[goal.objective.name]:.6f}, "
-        f"MMR {best.scores['mmr']:.4g}, best after epoch {best.epochs}",
-        f"# seed {config.seed}, commit {commit}",
-        f"# spherec train --config reads this, and {learning}",
-        *("", config.to_toml(), ""),
+        learning = "it holds out items of its own, unless you add --validation 0 and --epochs"
+    comments = [
+        command,
+        line,
+        f"commit {environment_of(resolve('cpu'))['commit']}",
+        f"spherec train --config: {learning}",
     ]
-
-
-def _report(tuned: "TuneResult", goal: "Goal", output: Path, *, as_json: bool) -> None:
-    best = tuned.best
-    if as_json:
-        summary = {
-            "output": None if best is None else str(output),
-            "ended": tuned.ended,
-            "metric": goal.name,
-            "best": best and _describe(best, goal),
-            "config": tuned.config and tuned.config.to_dict(),
-            "within_limit": None if best is None else goal.allows(best.scores["mmr"]),
-            "importance": dict(tuned.importance),
-            "trials": [_describe(trial, goal) for trial in tuned.trials],
-        }
-        typer.echo(json.dumps(summary))
-    elif best is not None:
-        show(f"{tuned.ended}, {len(tuned.trials)} trials; {_line(tuned.trials, best, goal)}")
-        if tuned.importance:
-            note("importance: " + ", ".join(f"{name} {share:.0%}" for name, share in tuned.importance.items()))
-        if not goal.allows(best.scores["mmr"]):
-            note(f"no trial has an MMR of at most {goal.mmr_at_most:g}, so the best is the one with the lowest")
-        note(f"{output} holds the settings of trial {best.number}")
-
-
-def _describe(trial: Trial, goal: "Goal") -> dict[str, object]:
-    figures = {"value": trial.scores.get(goal.objective.name), "epoch": trial.epochs, "mmr": trial.scores.get("mmr")}
-    about = {"number": trial.number, "state": trial.state, "values": dict(trial.settings)}
-    return {**about, **figures, "seconds": trial.seconds, "why": trial.failed or None}
+    text = "".join(f"# {escape_controls(comment)}\n" for comment in comments)  # a path may have a line break
+    with atomic_write(output) as file:
+        file.write(f"{text}\n{config.to_toml()}\n".encode())
 
 
 @contextmanager

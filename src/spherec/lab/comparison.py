@@ -123,7 +123,13 @@ class Comparison:
     "True if the last fits are run one after the other, so that time and memory are those of one."
 
     def __init__(
-        self, plan: ComparisonPlan, data: Interactions, folder: Path, *, test: Interactions | None = None
+        self,
+        plan: ComparisonPlan,
+        data: Interactions,
+        folder: Path,
+        *,
+        test: Interactions | None = None,
+        only_folds: Iterable[int] | None = None,
     ) -> None:
         self.plan = plan
         self.parts: Sequence[Fold]
@@ -133,6 +139,10 @@ class Comparison:
         else:
             self.parts = [splits.given(data, test)]
             self.split = {"data": data_id(self.parts[0].train), "test": data_id(self.parts[0].test)}
+        self.folds = sorted(set(range(len(self.parts)) if only_folds is None else only_folds))
+        "The folds that are run."
+        if not self.folds or not set(self.folds) <= set(range(len(self.parts))):
+            raise ArgumentError(f"folds to run must be numbers in 0 … {len(self.parts) - 1}, got {self.folds}")
         self.sizes = {"users": data.n_users, "items": data.n_items, "pairs": len(data)}
         self.sizes |= {} if test is None else {"test pairs": len(test)}
         self.user_values: UserValues | None = UserValues(folder)
@@ -151,30 +161,27 @@ class Comparison:
         keys = [self.blank_result(model, fold).key for model in models.values() for fold in range(len(self.parts))]
         return [known[key] for key in keys if key in known]
 
-    def missing(self, folds: Iterable[int] | None = None) -> list[tuple[ComparedModel, list[int]]]:
-        """Return the models of which something is not recorded yet, with the folds (of those named)."""
+    def missing(self) -> list[tuple[ComparedModel, list[int]]]:
+        """Return the models of which something is not recorded yet, with the folds."""
         known = self._results.by_key().keys()
-        wanted = range(len(self.parts)) if folds is None else list(folds)
         missing = [
-            (model, [fold for fold in wanted if self.blank_result(model, fold).key not in known])
+            (model, [fold for fold in self.folds if self.blank_result(model, fold).key not in known])
             for model in self.plan.models
         ]
         return [(model, some) for model, some in missing if some]
 
-    def runs_left(self, folds: Iterable[int] | None = None) -> int:
+    def runs_left(self) -> int:
         """Return the number of fits that are left at most: trials and tests."""
-        return sum(len(self._settings_to_try(model, fold)) + 1 for model, some in self.missing(folds) for fold in some)
+        return sum(len(self._settings_to_try(model, fold)) + 1 for model, some in self.missing() for fold in some)
 
-    def estimate(
-        self, *, device: torch.device, folds: Iterable[int] | None = None, needs_all: bool = False
-    ) -> dict[str, float | None]:
+    def estimate(self, *, device: torch.device, needs_all: bool = False) -> dict[str, float | None]:
         """Return the seconds that what is missing will take, by model: measured on a small piece of each one's work.
 
         None where it is not known, as of a baseline of the user's own. Models that cannot be fit are as in `run`.
         """
         self.estimates.clear()
         self.failed.clear()
-        for model, some in [each for each in self.missing(folds) if self._can_run(each[0], needs_all)]:
+        for model, some in [each for each in self.missing() if self._can_run(each[0], needs_all)]:
             with suppress(SpherecError):
                 self.estimates[model.name] = self._expect(model, some, self._context(model, device))
         return self.estimates
@@ -183,18 +190,17 @@ class Comparison:
         self,
         *,
         device: torch.device,
-        folds: Iterable[int] | None = None,
         watch: Watch | None = None,
         needs_all: bool = True,
         after: Callable[[str], None] = lambda _: None,
     ) -> list[Result]:
-        """Run what is missing, on these folds or on all; return everything that is recorded then.
+        """Run what is missing; return everything that is recorded then.
 
         A model that lacks a package or cannot take the data is an error, unless not all are needed. Models that are
         expected to take less time run first; `after` is called with the name of each when it is done.
         """
         self.failed.clear()
-        missing = [(model, some) for model, some in self.missing(folds) if self._can_run(model, needs_all)]
+        missing = [(model, some) for model, some in self.missing() if self._can_run(model, needs_all)]
         missing.sort(key=lambda one: round(self.estimates.get(one[0].name) or 1e9))
         if missing and self.user_values is not None:
             require_polars("the file of users' values")

@@ -127,11 +127,10 @@ def reproduce(
     experiment = Experiment.embedded(experiment) if isinstance(experiment, str) else experiment
     if data is None and experiment.name not in ("book-crossing", "two-stage"):
         raise ArgumentError(f"the data of {experiment.name} is not embedded; give its interactions")
-    reproduction = Reproduction(experiment, datasets.book_crossing() if data is None else data, Path(records))
-    wanted = list(range(experiment.folds) if folds is None else folds)
-    results = reproduction.run(device=resolve(device), folds=wanted, watch=watch)
+    reproduction = Reproduction(experiment, datasets.book_crossing() if data is None else data, Path(records), folds)
+    results = reproduction.run(device=resolve(device), watch=watch)
     reproduction.raise_if_failed()
-    return [result for result in results if result.fold in wanted]
+    return [result for result in results if result.fold in reproduction.folds]
 
 
 class Reproduction(Comparison):
@@ -140,8 +139,10 @@ class Reproduction(Comparison):
     others = ()
     fits_alone = False
 
-    def __init__(self, experiment: Experiment, data: Interactions, records: Path) -> None:
-        super().__init__(experiment, data, records.parent)
+    def __init__(
+        self, experiment: Experiment, data: Interactions, records: Path, only_folds: Iterable[int] | None = None
+    ) -> None:
+        super().__init__(experiment, data, records.parent, only_folds=only_folds)
         self.study, self.user_values = experiment.name, None
         self._results, self._trials = RecordFile(records), RecordFile(records.with_suffix(".trials.jsonl"))
 

@@ -56,8 +56,6 @@ _States = optuna.trial.TrialState
 _COMPLETE_BEFORE_PRUNING = 5  # trials, of which at least so many must have been validated at the same epoch:
 _VALIDATED_AT_EPOCH = 3
 _NEVER_PRUNED = 0.2  # share of the epochs: curves are flat before they rise
-_ENOUGH_FOR_IMPORTANCE = 10  # complete trials
-_DIGITS = 9  # of values that count as different
 
 _HEARTBEAT, _GRACE = 30, 120  # seconds between two heartbeats, and without one before a trial is given to another
 _WAIT = 60  # seconds for another process to finish writing into an SQLite file
@@ -156,8 +154,6 @@ class TuneResult:
     trials: Sequence[Trial]
     "All trials of the study, also of earlier calls, in the order of their numbers."
     ended: TuneEnd  # why this call ended
-    importance: Mapping[str, float] = field(default_factory=dict)
-    "Share of the difference between trials that each field explains; empty where trials are few or alike."
 
 
 def tune(
@@ -188,9 +184,9 @@ def tune(
         runner = _Runner(_open_study(how, data, space, goal, part), space, goal, part, how)
         with _explain_errors(how.storage, SQLAlchemyError, optuna.exceptions.OptunaError):
             ended = runner.run()
-            trials, importance = runner.trials(), _importance(runner.study)
+            trials = runner.trials()
     best = best_trial(trials, goal.objective.name, goal.mmr_at_most)
-    return TuneResult(best, None if best is None else space.config(best.settings), trials, ended, importance)
+    return TuneResult(best, None if best is None else space.config(best.settings), trials, ended)
 
 
 class _Runner:
@@ -392,18 +388,6 @@ def _suggest(trial: optuna.Trial, name: str, domain: Domain) -> SettingValue:
         step = int(domain.step or 1)
         return trial.suggest_int(name, domain.low, int(domain.high), step=step, log=domain.log)
     return trial.suggest_float(name, domain.low, domain.high, step=domain.step, log=domain.log)
-
-
-def _importance(study: optuna.Study) -> dict[str, float]:
-    """Return each field's share, the largest first; nothing where values are, except for rounding, nearly all equal."""
-    complete = study.get_trials(deepcopy=False, states=(_States.COMPLETE,))
-    if len(complete) < _ENOUGH_FOR_IMPORTANCE or len({round(trial.value or 0, _DIGITS) for trial in complete}) == 1:
-        return {}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that the best cannot be told from the others
-        shares = optuna.importance.get_param_importances(study, normalize=False)
-    total = sum(shares.values())  # 0: optuna would give all the same share
-    return {name: share / total for name, share in sorted(shares.items(), key=lambda one: -one[1])} if total > 0 else {}
 
 
 def _identity(data: Interactions, space: SearchSpace, goal: Goal) -> dict[str, Any]:

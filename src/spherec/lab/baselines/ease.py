@@ -27,7 +27,7 @@ from spherec.lab.baselines.scored_ranker import ScoredRanker, sparse_tensor
 from spherec.lab.models import ComparedModel, FitContext
 from spherec.lab.records import Settings
 from spherec.lab.runs import Cost
-from spherec.ranking.ranker import LeftOut, split_blocks
+from spherec.ranking.ranker import LeftOut, ranges, split_blocks
 
 LARGEST = 50_000
 """Largest number of rows of the matrix to invert: in float32 that is 10 GB, and three are held."""
@@ -108,12 +108,15 @@ def _by_users(train: Interactions, shift: NDArray[np.float64], device: torch.dev
 
 def _sum_over_users(items_first: sparse.csr_matrix, inverse: Tensor) -> Tensor:
     """Return x_jᵀ M x_j (I,): for each item, the sum of M over all pairs of its users."""
-    sums = torch.empty(items_first.shape[0], dtype=inverse.dtype, device=inverse.device)
-    for block in split_blocks(len(sums), max(_BLOCK // max(len(inverse), 1), 1)):
-        rows = items_first[block]
-        item, user = (torch.as_tensor(each, device=inverse.device, dtype=torch.int64) for each in rows.nonzero())
-        all_users = sparse_tensor(rows, inverse.device, inverse.dtype) @ inverse  # (b, U)
-        sums[block] = torch.zeros_like(sums[block]).index_add_(0, item, all_users[item, user])
+    sums = torch.zeros(items_first.shape[0], dtype=inverse.dtype, device=inverse.device)
+    users, counts = items_first.indices, np.diff(items_first.indptr).astype(np.int64)  # (E,), (I,)
+    item = np.repeat(np.arange(len(counts)), counts)  # (E,)
+    for block in split_blocks(len(users), max(_BLOCK // max(counts.max(initial=0), 1), 1)):
+        times = counts[item[block]]  # (b,) each user of an item meets all of them
+        others = users[ranges(items_first.indptr[item[block]].astype(np.int64), times)]  # (p,)
+        pairs = [torch.as_tensor(each, device=inverse.device) for each in (np.repeat(users[block], times), others)]
+        where = torch.as_tensor(np.repeat(item[block], times), device=inverse.device)  # (p,)
+        sums.index_add_(0, where, inverse[pairs[0], pairs[1]])
     return sums
 
 
