@@ -22,13 +22,13 @@ CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and t
     "recommender": 2025,
     "distributed": 1660,
     "lab": 3250,
-    "serve": 1860,
+    "serve": 2020,
     "export": 440,
     "adapters": 300,
     "cli": 2320,
     "bench": 0,
 }
-CORE, SOURCE, TESTS = 15_195, 25_005, 24_865
+CORE, SOURCE, TESTS = 15_195, 25_170, 24_985
 SCRIPTS = 4_095
 
 OPTIONS, COMMAND = 187, (20, 60)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.recommender.models import ITEMS
 from tests.serve.test_parity import pairs, rows
 
 
@@ -23,6 +24,31 @@ def test_filter_by_columns(client, model):
     (answer,) = client.post("/recommend", json={"users": ["u0"], "filter": wanted, "k": 9}).json()["lists"]
     allowed = [f"i{n}" for n in range(25) if n % 3 == 1 and n % 5 in (1, 2)]
     assert pairs(answer["items"]) == rows(model.recommend("u0", 9, only=allowed))
+
+
+def test_nobody_is_without_a_list(client, model):
+    body = {"users": ["u1", "zoe"], "items": [], "k": 5, "unknown": "popular", "filter": {"year": {">=": 1993}}}
+    lists = client.post("/recommend", json=body).json()["lists"]
+    only = [f"i{n}" for n in range(25) if n % 5 >= 3]
+    popular = rows(model.recommend_for([], 5, only=only))
+    assert [one.get("fallback") for one in lists] == [None, "popular", "popular"]
+    assert [one["user"] for one in lists] == ["u1", "zoe", None]
+    assert pairs(lists[0]["items"]) == rows(model.recommend("u1", 5, only=only))
+    assert pairs(lists[1]["items"]) == pairs(lists[2]["items"]) == popular
+    visitor = client.get("/recommend/zoe", params={"unknown": "popular", "k": 3, "explain": 2}).json()
+    assert (visitor["user"], visitor["fallback"]) == ("zoe", "popular")
+    assert pairs(visitor["items"]) == rows(model.recommend_for([], 3))
+
+
+def test_similar_items_are_filtered_and_stock_lists_may_have_unknown_items(client, model):
+    body = {"item": "i3", "k": 6, "only": [*ITEMS[:20], "new"], "exclude": ["i4", "gone"], "diversity": 0.5}
+    answer = client.post("/similar", json={**body, "filter": {"author": ["author0", "author1"]}}).json()
+    only = [item for n, item in enumerate(ITEMS[:20]) if n % 3 < 2]
+    expected = model.similar_items("i3", 6, only=only, exclude=["i4"], diversity=0.5)
+    assert pairs(answer["items"]) == rows(expected, "similar")
+    assert answer["skipped"] == 2
+    near = client.get("/similar/i3", params={"diversity": 0.5, "k": 6}).json()
+    assert pairs(near["items"]) == rows(model.similar_items("i3", 6, diversity=0.5), "similar")
 
 
 def test_search_finds_words_without_case_and_accents(client):
@@ -61,12 +87,16 @@ def test_model_health_and_metrics(client, model):
     ("status", "method", "path", "body", "part"),
     [
         (404, "GET", "/recommend/nobody", None, "user 'nobody'"),
-        (404, "POST", "/recommend", {"users": ["u1"], "exclude": ["x"]}, "item 'x'"),
+        (404, "POST", "/recommend", {"items": ["x"]}, "item 'x'"),
+        (404, "POST", "/similar", {"item": "i1", "only": ["x"]}, "item 'x'"),
+        (422, "POST", "/similar", {"item": "i1", "filter": {"author": "author9"}}, "there are 'author0', 'author1'"),
+        (422, "POST", "/similar", {"item": "i1", "filter": {"year": {"<": 1990}}}, "they go from 1990"),
+        (422, "GET", "/recommend/u1?diversity=2", None, "diversity"),
         (404, "GET", "/nothing", None, "'/nothing'"),
         (404, "GET", "/explain/u1/i%2F1", None, "'i/1'"),
         (405, "DELETE", "/model", None, "DELETE"),
         (422, "GET", "/recommend/u1?k=1001", None, "k + offset must be at most 1,000"),
-        (422, "GET", "/recommend/u1?mainstraem=0.2", None, "'mainstraem' here; there is exclude_seen, explain,"),
+        (422, "GET", "/recommend/u1?mainstraem=0.2", None, "'mainstraem' here; there is diversity, exclude_seen,"),
         (422, "GET", "/explain/x/u1/i1", None, "%2F"),
         (422, "GET", "/map/items?index=30", None, "30"),
         (422, "GET", f"/map/items?{'index=1&' * 1001}", None, "1,000"),

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 from urllib.parse import unquote
 
 import numpy as np
@@ -26,6 +26,10 @@ Count = Annotated[int, Parameter(ge=1, description="Length of the list.")]
 Offset = Annotated[int, Parameter(ge=0, description="Items to skip at the top of the list.")]
 Mainstream = Annotated[float | None, Parameter(description="As in POST /recommend.", allow_inf_nan=False)]
 Reasons = Annotated[int, Parameter(ge=0, le=schema.MOST_REASONS, description="Reasons for each item.")]
+Diversity = Annotated[float, Parameter(ge=0, le=1, description="As in POST /recommend.")]
+OrPopular = Annotated[
+    Literal["error", "popular"], Parameter(description="What a user gets whom the model does not know.")
+]
 ExcludeSeen = Annotated[bool, Parameter(description="Leave out the items that the user has.")]
 Typed = Annotated[str, Parameter(max_length=1000, description="The beginning of an id, or of words of a name.")]
 SearchKind = Annotated[Literal["all", "items", "users"], Parameter(description="What to look for.")]
@@ -53,29 +57,24 @@ class Answers:
         """Lists for users, for a new user with some items, and for places in the space."""
         served = self._service.served
         reasons = _REASONS if body.explain is True else int(body.explain)
-        self._check_lists(len(body.users) + bool(body.items) + len(body.vectors), body.k, body.offset, reasons)
-        for name, ids in (("items", body.items), ("only", body.only or ()), ("exclude", body.exclude)):
-            self._check_count(name, len(ids), self._options.max_ids)
-        only = None if body.only is None else served.find("item", body.only, body.unknown)
-        if body.filter:
-            allowed = served.table.select(body.filter)
-            only = allowed if only is None else np.intersect1d(only, allowed)
-        query = Query(
-            k=body.k + body.offset,
-            exclude_seen=body.exclude_seen,
-            only=only,
-            exclude=served.find("item", body.exclude, body.unknown) if body.exclude else None,
-            mainstream=body.mainstream,
-        )
-        users = served.find("user", body.users, body.unknown).tolist()
-        queries = [query._replace(user=user) for user in users]
-        if body.items:
-            queries.append(query._replace(basket=served.find("item", body.items, body.unknown)))
+        n_lists = len(body.users) + (body.items is not None) + len(body.vectors)
+        self._check_lists(n_lists, body.k, body.offset, reasons)
+        self._check_count("items", len(body.items or ()), self._options.max_ids)
+        query, skipped = self._filter(served, body)
+        query = query._replace(exclude_seen=body.exclude_seen, mainstream=body.mainstream)
+        users = served.find_users(body.users, body.unknown)
+        queries = [query._replace(**_whom(index)) for _, index in users]
+        if body.items is not None:
+            own = served.find("item", body.items, "skip" if body.unknown == "popular" else body.unknown)
+            queries.append(query._replace(basket=own))
         queries += [query._replace(vector=np.array(vector, dtype=np.float64)) for vector in body.vectors]
         lists = await self._rank(served, queries, body.offset, reasons)
-        names = [*served.model.data.user_ids.array[users].tolist(), *[None] * (len(lists) - len(users))]
-        answers = zip(names, lists, strict=True)
-        return {"model": served.checksum, "lists": [{"user": user, "items": items} for user, items in answers]}
+        names = [*(user for user, _ in users), *[None] * (len(lists) - len(users))]
+        answers: list[schema.UserList] = [
+            {"user": user, "items": items, "fallback": "popular" if asked.is_popular else None}  # type: ignore[typeddict-item]
+            for asked, user, items in zip(queries, names, lists, strict=True)
+        ]
+        return {"model": served.checksum, "lists": answers, "skipped": skipped}
 
     @route("GET", "/recommend/{user:path}")
     async def recommend_user(
@@ -86,23 +85,33 @@ class Answers:
         mainstream: Mainstream = None,
         explain: Reasons = 0,
         exclude_seen: ExcludeSeen = True,
+        diversity: Diversity = 0.0,
+        unknown: OrPopular = "error",
     ) -> schema.UserAnswer:
         """The list of one user."""
-        served = self._service.served
-        self._check_lists(1, k, offset, explain)
-        (index,) = served.find("user", [user]).tolist()
-        query = Query(user=index, k=k + offset, exclude_seen=exclude_seen, mainstream=mainstream)
-        (items,) = await self._rank(served, [query], offset, explain)
-        return {"model": served.checksum, "user": served.count_users(np.array([index]))[0]["id"], "items": items}
+        body = schema.RecommendBody(users=[user], k=k, offset=offset, explain=explain, exclude_seen=exclude_seen)
+        body.mainstream, body.diversity, body.unknown = mainstream, diversity, unknown
+        answer = await self.recommend(body)
+        return cast("schema.UserAnswer", {"model": answer["model"], **answer["lists"][0]})
 
     @route("GET", "/similar/{item:path}")
-    async def similar(self, item: str, k: Count = 10, offset: Offset = 0) -> schema.SimilarAnswer:
+    async def similar(
+        self, item: str, k: Count = 10, offset: Offset = 0, diversity: Diversity = 0.0
+    ) -> schema.SimilarAnswer:
         """Items near an item."""
+        body = schema.SimilarBody(item=item, k=k, offset=offset, diversity=diversity)
+        answer: schema.SimilarAnswer = await self.similar_filtered(body)
+        return answer
+
+    @route("POST", "/similar")
+    async def similar_filtered(self, body: schema.SimilarBody) -> schema.SimilarAnswer:
+        """Items near an item, among those that the filters allow."""
         served = self._service.served
-        self._check_lists(1, k, offset)
-        index = served.find("item", [item])
-        (items,) = await self._rank(served, [Query(item=int(index[0]), k=k + offset)], offset)
-        return {"model": served.checksum, "item": served.name_items(index)[0], "items": items}
+        self._check_lists(1, body.k, body.offset)
+        index = served.find("item", [body.item])
+        query, skipped = self._filter(served, body)
+        (items,) = await self._rank(served, [query._replace(item=int(index[0]))], body.offset)
+        return {"model": served.checksum, "item": served.name_items(index)[0], "items": items, "skipped": skipped}
 
     @route("GET", "/explain/{user:path}/{item:path}")
     async def explain(self, request: Request, user: str, item: str, k: Count = 5) -> schema.ExplainAnswer:
@@ -241,6 +250,11 @@ class Answers:
             return await asyncio.to_thread(_explain, served, queries, lists, reasons)
         return [_list_items(served, one) for one in lists]
 
+    def _filter(self, served: ServedModel, body: schema.ListBody) -> tuple[Query, int]:
+        for name, ids in (("only", body.only or ()), ("exclude", body.exclude)):
+            self._check_count(name, len(ids), self._options.max_ids)
+        return served.filter(body)
+
     def _check_lists(self, n_lists: int, k: int, offset: int = 0, reasons: int = 0) -> None:
         if not n_lists:
             raise ArgumentError("a request needs users, items of a new user, or vectors; it has none of them")
@@ -252,6 +266,11 @@ class Answers:
         if count > most:
             got = f"{count:,}" if count < 10**15 else "far more"
             raise ArgumentError(f"{name} must be at most {most:,} in one request, got {got}; ask in parts")
+
+
+def _whom(index: int) -> dict[str, Any]:
+    """Return the fields of a query for a user; nothing is known of the one with the index -1."""
+    return {"user": index} if index >= 0 else {"basket": _NOTHING}
 
 
 def _list_items(served: ServedModel, ranked: RankedList) -> list[schema.ListedItem]:

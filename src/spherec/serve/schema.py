@@ -6,13 +6,19 @@ from typing import Annotated, Any, Literal, NotRequired
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StrictBool, StrictFloat, StrictInt, StrictStr
 from typing_extensions import TypedDict  # that of Python 3.11 is not enough for pydantic
 
-from spherec.data.ids import Unknown
+from spherec.recommender.trained_model import UnknownUser
 
 ExternalId = StrictStr | StrictInt
 """Id of a user or an item, as the model has it, or as text."""
 
 ColumnValue = StrictBool | StrictStr | StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
 """Value of a column of the item table."""
+
+ColumnRange = Annotated[
+    dict[Literal["<", "<=", ">", ">="], StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)] | StrictStr],
+    Field(min_length=1, max_length=2),
+]
+"""Bounds of the values of a column: {"<": 20}."""
 
 MOST_REASONS = 20
 """Largest number of reasons for each item."""
@@ -22,23 +28,42 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class RecommendBody(_Body):
+class ListBody(_Body):
+    """Lengths and filters of lists."""
+
+    k: StrictInt = Field(default=10, ge=1, description="Length of each list.")
+    offset: StrictInt = Field(default=0, ge=0, description="Items to skip at the top of each list.")
+    only: list[ExternalId] | None = Field(
+        default=None, description="The only items that may be listed. Ids that the model does not know are skipped."
+    )
+    exclude: list[ExternalId] = Field(default=[], description="Items that must not be listed. Unknown ids are skipped.")
+    filter: dict[str, ColumnValue | list[ColumnValue] | ColumnRange] = Field(
+        default={},
+        description='Columns of the item table: a value that items must have, a list of which they have one, or {"<": '
+        "20}: a range.",
+    )
+    diversity: float = Field(
+        default=0.0, ge=0, le=1, description="Distance of the items of a list from each other; 0 lists the nearest."
+    )
+
+
+class SimilarBody(ListBody):
+    """Items near an item that are wanted."""
+
+    item: ExternalId = Field(description="The item.")
+
+
+class RecommendBody(ListBody):
     """Lists that are wanted: one for each user, one for the new user, one for each vector."""
 
     users: list[ExternalId] = Field(default=[], description="Users whom the model knows.")
-    items: list[ExternalId] = Field(default=[], description="Items of one new user.")
+    items: list[ExternalId] | None = Field(
+        default=None, description="Items of one new user; with none, the most popular items are listed."
+    )
     vectors: list[list[FiniteFloat]] = Field(
         default=[], description="Places in the space, with as many numbers as it has."
     )
-    k: StrictInt = Field(default=10, ge=1, description="Length of each list.")
-    offset: StrictInt = Field(default=0, ge=0, description="Items to skip at the top of each list.")
-    only: list[ExternalId] | None = Field(default=None, description="The only items that may be listed.")
-    exclude: list[ExternalId] = Field(default=[], description="Items that must not be listed.")
     exclude_seen: StrictBool = Field(default=True, description="Leave out the items that the user has.")
-    filter: dict[str, ColumnValue | list[ColumnValue]] = Field(
-        default={},
-        description="Columns of the item table: the value that items must have, or a list of which they have one.",
-    )
     mainstream: FiniteFloat | None = Field(
         default=None,
         description="Share of popularity that counts, for a model with reach: 1 most, 0 none, below 0 less.",
@@ -46,7 +71,10 @@ class RecommendBody(_Body):
     explain: Annotated[StrictInt, Field(ge=0, le=MOST_REASONS)] | StrictBool = Field(
         default=False, description="Reasons for each item: how many, or true for 3."
     )
-    unknown: Unknown = Field(default="error", description="Treatment of ids that the model does not know.")
+    unknown: UnknownUser = Field(
+        default="error",
+        description="Treatment of ids that the model does not know; popular lists the most popular items for them.",
+    )
 
 
 class ScoreBody(_Body):
@@ -115,13 +143,18 @@ class UserList(TypedDict):
 
     user: str | int | None
     items: list[ListedItem]
+    fallback: Annotated[Literal["popular"] | None, Field(description="Not null if nothing is known of the user.")]
 
 
 class _Answer(TypedDict):
     model: Annotated[str, Field(description="Checksum of the model that answered.")]
 
 
-class RecommendAnswer(_Answer):
+class _FilteredAnswer(_Answer):
+    skipped: Annotated[int, Field(description="Number of ids of only and exclude that the model does not know.")]
+
+
+class RecommendAnswer(_FilteredAnswer):
     """Lists, in the order: users, the new user, vectors."""
 
     lists: list[UserList]
@@ -131,7 +164,7 @@ class UserAnswer(_Answer, UserList):
     """The list of one user."""
 
 
-class SimilarAnswer(_Answer):
+class SimilarAnswer(_FilteredAnswer):
     """Items near an item."""
 
     item: ItemName

@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from spherec.data.ids import Unknown, spell_like
 from spherec.recommender import CML
-from spherec.recommender.trained_model import Query
+from spherec.recommender.trained_model import Query, UnknownUser, skip_unknown
 from spherec.serve.item_table import ItemTable
 from spherec.serve.name_search import NameSearch
 from spherec.serve.options import ServeOptions
-from spherec.serve.schema import CountedItem, CountedUser, ItemName
+from spherec.serve.schema import CountedItem, CountedUser, ItemName, ListBody
 
 Stamp = tuple[tuple[int, int, int], ...]
 """Inode, size and time of the files that a version was loaded from."""
@@ -83,6 +83,28 @@ class ServedModel:
         """Return the indices (n,) of users or items; a number may be given as text, and the other way round."""
         known = self.model.data.user_ids if role == "user" else self.model.data.item_ids
         return known.index_of(spell_like(ids, known.array), role=role, unknown=unknown, remedy=_REMEDIES[role])
+
+    def find_users(self, ids: Iterable[Hashable], unknown: UnknownUser) -> list[tuple[Hashable, int]]:
+        """Return each user's id and index; with "popular", those whom the model does not know have the index -1."""
+        known, wanted = self.model.data.user_ids, list(ids)
+        if unknown == "popular":
+            spelled = spell_like(wanted, known.array)
+            return list(zip(spelled, known.find(spelled).tolist(), strict=True))
+        return [(known[at], at) for at in self.find("user", wanted, unknown).tolist()]
+
+    def filter(self, body: ListBody) -> tuple[Query, int]:
+        """Return the query with the filters of a body, and the number of ids that the model does not know."""
+        exclude, only = self.find("item", body.exclude, "skip"), None
+        skipped = len(body.exclude) - len(exclude)
+        if body.only is not None:
+            wanted = spell_like(body.only, self.model.data.item_ids.array)
+            only, more = skip_unknown(wanted, self.find("item", wanted, "skip"), self.model.data, "only")
+            skipped += more
+        if body.filter:
+            allowed = self.table.select(body.filter)
+            only = allowed if only is None else np.intersect1d(only, allowed)
+        query = Query(k=body.k + body.offset, only=only, exclude=exclude if len(exclude) else None)
+        return query._replace(diversity=body.diversity), skipped
 
     def own_items(self, user: int) -> NDArray[np.int64]:
         """Return the items (n,) that a user has, most popular first."""
