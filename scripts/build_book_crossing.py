@@ -23,7 +23,7 @@ _LOST = re.compile(rb"\xc3\?\xc2\?|[\xc2\xc3]\?")  # characters that cannot be r
 
 def main(folder: Path) -> None:
     ratings, books = (_only(folder, name) for name in ("BX-Book-Ratings.csv", "BX-Books.csv"))
-    data = read(ratings, format=BOOK_CROSSING.format, cut=BOOK_CROSSING.cut)
+    data = read(ratings, format="book-crossing", cut=BOOK_CROSSING.cut)
     data = data.with_item_names(name_books(books))
     data.save(TARGET, compress=True)
     print(f"{TARGET.name}: {data}, {TARGET.stat().st_size / 1e6:.1f} MB")

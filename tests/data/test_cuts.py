@@ -19,7 +19,7 @@ LEAST = st.integers(0, 4)
 
 def events_of(pairs):
     users, items = zip(*pairs, strict=True)
-    return Events.from_columns(users, items, values=list(pairs.values())).merge("error")
+    return Events.from_columns(users, items, values=list(pairs.values())).merge()
 
 
 def as_dict(events):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.data.events import Events, Step
-from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning
+from spherec.errors import DataError, DuplicatePairsWarning
 from tests import oracles
 
 ROWS = st.lists(
@@ -60,17 +60,10 @@ def test_a_rule_that_the_caller_did_not_choose_is_told_at_their_line(values, def
 
 def test_without_repeats_nothing_is_told_and_no_step_is_noted():
     events = Events.from_columns([1, 1], ["b", "a"], values=[2, 3])
-    for rule in (None, "last", "sum", "error"):
+    for rule in (None, "last", "sum"):
         merged = events.merge(rule)
         assert as_dict(merged) == {(1, "a"): (3, None), (1, "b"): (2, None)}
         assert merged.steps == events.steps
-
-
-def test_repeats_are_refused_where_the_caller_says_so():
-    with pytest.raises(DataError, match="1 of 2"):
-        Events.from_columns([1, 1], ["a", "a"]).merge("error")
-    with pytest.raises(ArgumentError, match="'first'"):
-        Events.from_columns([1], ["a"]).merge("first")
 
 
 @given(ROWS)
@@ -78,7 +71,7 @@ def test_merging_twice_changes_nothing_and_neither_does_it_change_its_input(rows
     events = events_of(rows)
     before = events.users.copy(), events.items.copy(), events.values.copy(), events.times.copy()
     once = events.merge("sum")
-    assert as_dict(once.merge("error")) == as_dict(once)
+    assert as_dict(once.merge()) == as_dict(once)
     for array, copy in zip((events.users, events.items, events.values, events.times), before, strict=True):
         np.testing.assert_array_equal(array, copy)
 

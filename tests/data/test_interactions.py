@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.data.cuts import Cut
-from spherec.data.events import Events
 from spherec.data.ids import IdMap
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError
@@ -183,11 +182,6 @@ def test_a_misspelt_rule_is_an_error():
 def test_what_breaks_the_promise_is_refused(data, change, message):
     with pytest.raises(DataError, match=message):
         replace(data, **change)
-
-
-def test_events_that_were_not_merged_are_refused():
-    with pytest.raises(DataError):
-        Interactions.from_events(Events.from_columns(["b", "a"], ["x", "y"]))
 
 
 # --- Ways to look ----------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ import csv
 
 import pytest
 
-from spherec.datasets import AMAZON_MOVIES, PAPER_DATASETS
+from spherec.datasets import PAPER_DATASETS
 
 
 @pytest.mark.data
@@ -19,11 +19,3 @@ def test_the_data_sets_carry_table_1(shared):
         assert round(100 * paper.pairs / (paper.users * paper.items), 2) == pytest.approx(
             paper.density_percent, abs=0.01
         )
-
-
-@pytest.mark.parametrize(
-    ("file", "format"),
-    [("ratings_Movies_and_TV.csv", "amazon-ratings"), ("reviews_Movies_and_TV_5.json.gz", "amazon-reviews")],
-)
-def test_amazon_comes_in_two_formats(file, format):
-    assert AMAZON_MOVIES.format_of(file) == format

@@ -355,8 +355,6 @@ SAMPLES = {
     "book-crossing": b'"User-ID";"ISBN";"Book-Rating"\n"276725";"034545104X";"0"\n"276726";"0155061224";"5"\n',
     "echonest": b"b80344d0\tSOAKIMP12A8C130995\t1\nb80344d0\tSOAPDEY12A81C210A9\t2\n",
     "amazon-ratings": b"AKM1MP6P0OYPR,0132793040,5.0,1365811200\nA2CX7LUOHB2NDG,0321732944,5.0,1341100800\n",
-    "amazon-reviews": b'{"reviewerID": "A1", "asin": "B1", "overall": 5.0, "unixReviewTime": 1400000000}\n',
-    "netflix": b"1:\n1488844,3,2005-09-06\n822109,5,2005-05-13\n2:\n1488844,4,2005-10-19\n",
     "movielens": b"1::1193::5::978300760\n1::661::3::978302109\n2::1193::4::978298413\n",
     "adjacency": b"0 1 2 3\n1 2 4\n2\n3 0 1\n",
     "citeulike": b"3 1 2 3\n2 2 4\n0\n2 0 1\n",

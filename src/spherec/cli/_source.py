@@ -120,14 +120,12 @@ class RawSource(Source):
     )
     weigh: bool | None = _table_option("Keep ratings or counts, to weigh by.", None, "--weigh/--no-weigh")
     duplicates: Duplicates | None = _table_option(
-        "Repeated pairs: last (default for ratings) keeps the last value, sum (default otherwise) adds up, error "
-        "refuses them.",
+        "Repeated pairs: last (default for ratings) keeps the last value, sum (default otherwise) adds up.",
         "RULE",
     )
     min_per_user: int = _cut_option("Keep users with at least N items.", "N", default=0)
     min_per_item: int = _cut_option("Keep items with at least N users.", "N", default=0)
     iterate: bool = _cut_option("Repeat these two until nothing more is dropped.", None, "--iterate", default=False)
-    items_file: Path | None = _cut_option("File of all items, to keep those that nobody has.", "FILE")
     missing: Missing = _file_option("Rows without user or item: error refuses, drop skips.", "RULE", default="error")
     time_format: str | None = _file_option("Format of dates, if not 2004-06-01: '%m %d, %Y'.", "PATTERN")
     header: str | None = _file_option("Comma-separated column names, if the file has none.", "NAMES")
@@ -153,7 +151,6 @@ class RawSource(Source):
             name=self.name_column,
             header=tuple(self.header.split(",")) if self.header else None,
             separator=self.separator and self.separator.replace("\\t", "\t"),  # a shell hands over backslash and t
-            items=self.items_file,
             **{
                 name: getattr(self, name)
                 for name in ("time_format", "quotes", "encoding", "missing", "duplicates", "weigh")

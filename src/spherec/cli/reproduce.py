@@ -101,4 +101,4 @@ def _load(dataset: PaperSet, path: Path | None) -> Interactions:
     source, paper = Source(data=[str(path or dataset)]), PAPER_DATASETS[dataset]
     if source.kind is not None:
         return source.load()
-    return RawSource(data=source.data, format=paper.format_of(source.data[0]), **vars(paper.cut)).load()
+    return RawSource(data=source.data, **vars(paper.cut)).load()

@@ -1,6 +1,6 @@
 """Cuts: rules about which events count. Pure functions; each records the sizes that it left."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,6 @@ class Cut:
 
     def __call__(self, events: Events) -> Events:
         """Return the events that pass; they must be merged. Events without values count 1 each."""
-        events.refuse_unmerged()
-        if self.min_per_item:
-            events = replace(events, keeps_items=False)  # an item that nobody has is below any minimum
         if self.min_value is not None:
             values = np.ones(len(events)) if events.values is None else events.values
             events = _filter(events, values >= self.min_value, f"value >= {self.min_value:g}")

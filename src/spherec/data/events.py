@@ -7,16 +7,16 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any, Literal, NoReturn, Self, get_args
+from typing import Any, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spherec.data.ids import factorize, spell_like, unmask
+from spherec.data.ids import factorize, unmask
 from spherec.errors import ArgumentError, DataError, DuplicatePairsWarning, check_choice, quote
 
-Duplicates = Literal["last", "sum", "error"]
-"""Rule for repeated pairs: keep the last value, sum the values, or refuse them."""
+Duplicates = Literal["last", "sum"]
+"""Rule for repeated pairs: keep the last value, or sum the values."""
 
 IdColumn = Iterable[Hashable]
 """External ids, one for each row."""
@@ -41,7 +41,7 @@ class Step:
 class Events:
     """Columns of (user, item) events: before `merge`, a pair may be repeated.
 
-    Ids that no event uses any more may remain; `Interactions` drops them, except items where `keeps_items` is true.
+    Ids that no event uses any more may remain; `Interactions` drops them.
     """
 
     users: NDArray[np.int32]
@@ -58,8 +58,6 @@ class Events:
     "(E,) times, all in one unit; dates become seconds since 1970."
     steps: tuple[Step, ...] = ()
     "Steps so far."
-    keeps_items: bool = False
-    "True if item_ids is the whole catalogue, and items without events stay."
 
     @classmethod
     def from_columns(
@@ -90,21 +88,10 @@ class Events:
         values, times = (None if column is None else column[rows] for column in (self.values, self.times))
         return replace(self, users=self.users[rows], items=self.items[rows], values=values, times=times)
 
-    def with_items(self, ids: Iterable[Hashable]) -> Self:
-        """Return the same events over a catalogue with more items, which may have no events.
-
-        Where the ids of these events are whole numbers, "7" is the item 7, and where they are texts, 7 is the item "7".
-        """
-        index, item_ids = factorize([*self.item_ids.tolist(), *spell_like(ids, self.item_ids)], "item")
-        place = index[: len(self.item_ids)]  # (I,) of each item so far
-        catalogue = replace(self, items=place[self.items], item_ids=item_ids, keeps_items=True)
-        return catalogue.with_step(f"{len(item_ids) - len(self.item_ids):,} items that nobody has")
-
     def with_step(self, name: str) -> Self:
         """Return the same events with one more step in the record."""
         n_users, n_items = (int(np.count_nonzero(np.bincount(column))) for column in (self.users, self.items))
-        step = Step(name, n_users, len(self.item_ids) if self.keeps_items else n_items, len(self))
-        return replace(self, steps=(*self.steps, step))
+        return replace(self, steps=(*self.steps, Step(name, n_users, n_items, len(self))))
 
     def merge(self, duplicates: Duplicates | None = None) -> Self:
         """Return one event per pair, sorted by user, then item.
@@ -127,8 +114,6 @@ class Events:
         repeats = len(self) - int(last.sum())
         if not repeats:
             return self._take(order)
-        if rule == "error":
-            refuse_repeats(repeats, len(self))
         if duplicates is None:
             warnings.warn(
                 f"{repeats:,} of {len(self):,} events repeat a (user, item) pair; merged: {_RULES[rule]}. Pass "
@@ -142,21 +127,8 @@ class Events:
             merged = replace(merged, values=np.add.reduceat(values, np.flatnonzero(np.append(True, last[:-1]))))
         return merged.with_step(f"merge repeated pairs ({_RULES[rule]})")
 
-    def refuse_unmerged(self) -> None:
-        """Raise a `DataError` unless `merge` was called: pairs are sorted by user, then item, and distinct."""
-        users, items = self.users, self.items
-        if not np.all((users[1:] > users[:-1]) | ((users[1:] == users[:-1]) & (items[1:] > items[:-1]))):
-            raise DataError("the events are not one per pair, sorted; call events.merge() first")
-
 
 _RULES = {"last": "last kept", "sum": "summed"}
-
-
-def refuse_repeats(repeats: int, n: int) -> NoReturn:
-    """Raise a `DataError`: of n events, some repeat a pair."""
-    raise DataError(
-        f"{repeats:,} of {n:,} events repeat a (user, item) pair; merge them with duplicates='last' or duplicates='sum'"
-    )
 
 
 def pair_keys(users: NDArray[Any], items: NDArray[Any], n_items: int) -> NDArray[np.int64]:

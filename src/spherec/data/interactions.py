@@ -79,23 +79,20 @@ class Interactions:
 
     @classmethod
     def from_events(cls, events: Events, *, weigh: bool = False) -> Self:
-        """Build interactions from merged events (`Events.merge`); ids that no event uses are dropped.
+        """Build interactions from merged events (`Events.merge`), with `weigh` of their values as weights.
 
-        Items without events stay if the events have `keeps_items`. With `weigh`, values become weights.
+        Ids that no event uses are dropped.
         """
         if weigh:
             check_lowest_weight(None if events.values is None else float(events.values.min(initial=0)))
         user_ids, users = _compact(events.user_ids, events.users)
-        item_ids, items = events.item_ids, events.items
-        if not events.keeps_items:
-            item_ids, items = _compact(item_ids, items)
+        item_ids, items = _compact(events.item_ids, events.items)
         used = replace(events, users=users, items=items, values=events.values if weigh else None)
         return cls.from_indices(used, IdMap(user_ids), IdMap(item_ids))
 
     @classmethod
     def from_indices(cls, events: Events, user_ids: IdMap, item_ids: IdMap, names: Names | None = None) -> Self:
         """Build interactions of merged events, their values as weights; no user or item with an id here is dropped."""
-        events.refuse_unmerged()
         starts = row_starts(events.users, len(user_ids))
         return cls(starts, events.items, user_ids, item_ids, names, events.times, events.steps, events.values)
 
@@ -138,7 +135,7 @@ class Interactions:
         name = rules.pop("name", None)
         columns = {"users": user, "items": item, "values": value, "times": time}
         read = {role: column_of(frame, column) for role, column in columns.items() if column is not None}
-        data = cls._from_raw(Events.from_columns(**read), **rules)  # type: ignore[misc]
+        data = cls.from_pairs(**read, **rules)  # type: ignore[misc]
         if value is None:
             warn_unread_column(frame, user, item)
         return data if name is None else data.with_item_names(item_names_in(frame, item, name))

@@ -75,12 +75,12 @@ def k_fold(data: Interactions, folds: int = 4, *, seed: int = 0) -> Folds:
 
     So do the sizes of the folds. A user with fewer items than folds is tested in some of them only.
     """
-    _refuse_other_data(data)
+    rank = _shuffled_rank(data, seed)
     if not isinstance(folds, int | np.integer) or not 2 <= folds <= max(2, len(data)):
         raise ArgumentError(f"folds must be a whole number from 2 to the {len(data):,} pairs, got {folds}")
     # Shuffled within each user and dealt out round the table, without a new start at the next user.
     start = int(rng.stream(seed, "split start").integers(folds))
-    return Folds(data, (_shuffled_rank(data, seed) + start) % folds, int(folds), f"{folds}, seed {seed}")
+    return Folds(data, (rank + start) % folds, int(folds), f"{folds}, seed {seed}")
 
 
 def ratio(data: Interactions, test: float = 0.2, *, seed: int = 0) -> Fold:
@@ -140,7 +140,6 @@ def cold_items(data: Interactions, share: float = 0.2, *, test: float = 0.2, see
     `share` is that of the items that are cold, `test` that of each user's other items, and the seed is of both draws.
     """
     _check_share("share", share)
-    _refuse_other_data(data)
     rank = rng.stream(seed, "cold items").random(data.n_items)  # (I,)
     present = np.flatnonzero(data.users_per_item)  # (≤ I,)
     number = round(share * len(present))
@@ -170,10 +169,9 @@ def given(train: Interactions | Paths, test: Interactions | Paths, **reading: An
     if reading and (isinstance(train, Interactions) or isinstance(test, Interactions)):
         raise ArgumentError(f"Interactions are read already; leave out {', '.join(reading)}, or give files")
     train, test = (part if isinstance(part, Interactions) else read(part, **reading) for part in (train, test))
-    _refuse_other_ids(train.user_ids, test.user_ids, "user")
-    _refuse_other_ids(train.item_ids, test.item_ids, "item")
+    user_ids = _unite(train.user_ids, test.user_ids, "user")
+    item_ids = _unite(train.item_ids, test.item_ids, "item")
     check_disjoint(train, test)
-    user_ids, item_ids = _unite(train.user_ids, test.user_ids), _unite(train.item_ids, test.item_ids)
     names = merge_item_names(train, test)
     return Fold(_reindex(train, user_ids, item_ids, names), _reindex(test, user_ids, item_ids, names))
 
@@ -219,14 +217,10 @@ def _make_fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold
 
 def _shuffled_rank(data: Interactions, seed: int) -> NDArray[np.int64]:
     """Return the position (E,) of each pair when every user's items are shuffled in place."""
-    _refuse_other_data(data)
-    keys = rng.stream(seed, "split").random(len(data))
-    return invert(np.lexsort((keys, data.users)))
-
-
-def _refuse_other_data(data: Interactions) -> None:
     if not isinstance(data, Interactions):
         raise ArgumentError(f"data must be Interactions, got {type(data).__name__}; make them with spherec.read")
+    keys = rng.stream(seed, "split").random(len(data))
+    return invert(np.lexsort((keys, data.users)))
 
 
 def _times(data: Interactions) -> NDArray[np.float64]:
@@ -235,27 +229,20 @@ def _times(data: Interactions) -> NDArray[np.float64]:
     return data.times
 
 
-def _refuse_other_ids(train: IdMap, test: IdMap, role: str) -> None:
-    """Raise a `DataError` where ids of the two parts are of different types, or have nothing in common."""
-    if not len(train) or not len(test):
-        return
+def _unite(train: IdMap, test: IdMap, role: str) -> IdMap:
+    """Return the ids of train and those that only test has; a `DataError` for other types, or nothing in common."""
     strange = [test[int(index)] for index in np.flatnonzero(train.find(test) < 0)]
     refuse_twins(train, strange, f"the train part has the {role}", "the test part has")
-    if len(strange) == len(test):
+    if len(train) and 0 < len(strange) == len(test):
         ids = f"{role} ids are e.g. {describe_id(train[0])} in train and {describe_id(test[0])} in test"
         raise DataError(f"train and test have no {role} in common: {ids}; give parts with ids written alike")
-
-
-def _unite(train: IdMap, test: IdMap) -> IdMap:
-    """Return the ids of train, followed by those that only test has."""
-    new = test.array[train.find(test) < 0].tolist()
-    return IdMap([*train, *new]) if new else train
+    return IdMap([*train, *strange]) if strange else train
 
 
 def _reindex(data: Interactions, user_ids: IdMap, item_ids: IdMap, names: Mapping[Any, str]) -> Interactions:
     users = user_ids.find(data.user_ids).astype(np.int32)[data.users]  # (E,)
     items = item_ids.find(data.item_ids).astype(np.int32)[data.indices]  # (E,)
     events = replace(data.events(), users=users, items=items, item_ids=item_ids.array)
-    events = events.merge("error").with_step("part of a given split")  # in the order of the new indices
+    events = events.merge("last").with_step("part of a given split")  # in the order of the new indices
     part = Interactions.from_indices(events, user_ids, item_ids)
     return part.with_item_names(names) if names else part

@@ -17,17 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.cuts import Cut
-from spherec.data.events import Duplicates, Events, Step, refuse_repeats, refuse_two_units
+from spherec.data.events import Duplicates, Events, Step, refuse_two_units
 from spherec.data.ids import IdMap
 from spherec.data.interactions import check_weights, row_starts
 from spherec.data.output_files import atomic_folder
 from spherec.data.read.formats import Paths, Reading, list_files, refuse_without_polars
-from spherec.data.read.reading import read_interactions
 from spherec.distributed.partitions import (
     PartitionedInteractions,
     PartitionRows,
     check_parts,
-    save_partitions,
     users_of_partition,
     write_partitions,
 )
@@ -56,21 +54,15 @@ def prepare_partitions(
     """
     refuse_without_polars()
     from spherec.data.read.collector import Collector
-    from spherec.data.read.item_tables import read_names_inside
 
     check_parts("partitions", partitions)
     files = list_files(path)
-    if reading.name is not None:
-        names, reading = read_names_inside(files, reading), replace(reading, name=None)
-    if reading.items is not None:  # all of them are in memory anyway
-        data = read_interactions(files, reading)
-        save_partitions(data if names is None else data.with_item_names(names), output, partitions)
-        return PartitionedInteractions.open(output)
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
         work = _Preparation(Path(scratch), partitions)
         found = Collector(files, reading, work.add)
         users, items = found.read()
-        work.begin(found.step, users, items, keeps_items=found.keeps_items, keeps_times=not found.lacks_times)
+        names = names if reading.name is None else {str(item): name for item, name in found.names(items).items()}
+        work.begin(found.step, users, items, keeps_times=not found.lacks_times)
         values = None if work.lowest > work.highest else (work.lowest, work.highest)
         with found.merging(values) as rule:
             work.merge(rule or ("sum" if values is None else "last"))
@@ -89,7 +81,6 @@ class _Preparation:
         self._steps: list[Step] = []
         self._n_users = self._n_items = 0
         self._users_of_item: NDArray[np.int64] = np.zeros(0, np.int64)  # (I,) after the last step
-        self._keeps_items = False  # those that nobody has
         self.lowest, self.highest = np.inf, -np.inf
         self._first, self._last = np.inf, -np.inf  # times
 
@@ -103,20 +94,18 @@ class _Preparation:
             self._first = min(self._first, float(piece.times.min()))
             self._last = max(self._last, float(piece.times.max()))
 
-    def begin(self, step: str, users: "Catalogue", items: "Catalogue", *, keeps_items: bool, keeps_times: bool) -> None:
+    def begin(self, step: str, users: "Catalogue", items: "Catalogue", *, keeps_times: bool) -> None:
         """Name the first step, and drop times unless they are kept."""
-        self._n_users, self._n_items, self._keeps_items = len(users.ids), len(items.ids), keeps_items
+        self._n_users, self._n_items = len(users.ids), len(items.ids)
         self._change(step, None if keeps_times else lambda events: replace(events, times=None))
 
     def merge(self, rule: Duplicates) -> None:
         """Merge repeated pairs."""
         refuse_two_units(self._first, self._last)
         names: set[str] = set()
-        before = self._steps[-1].pairs
 
         def merge(events: Events) -> Events:
-            # all repeats are counted before they are refused
-            merged = events.merge("last" if rule == "error" else rule) if len(events) else events
+            merged = events.merge(rule) if len(events) else events
             names.update(step.name for step in merged.steps)
             return merged
 
@@ -124,14 +113,11 @@ class _Preparation:
         if not names:  # there were no repeats
             self._steps.pop()
             return
-        if rule == "error":
-            refuse_repeats(before - self._steps[-1].pairs, before)
         self._steps[-1] = replace(self._steps[-1], name=names.pop())
 
     def cut(self, cut: Cut) -> None:
         """Leave out what does not pass."""
         per_user, per_item, least = cut.min_per_user, cut.min_per_item, cut.min_value
-        self._keeps_items &= not per_item  # an item that nobody has is below any minimum
         if least is not None:
             self._filter(f"value >= {least:g}", lambda events: _values_of(events) >= least)
         if cut.iterate and (per_user or per_item):
@@ -154,7 +140,7 @@ class _Preparation:
         for _, events in self._raw.read_all(self._n_items):
             used[events.users] = True
         new_users, user_ids = _renumber(users, used)
-        new_items, item_ids = _renumber(items, (self._users_of_item > 0) | self._keeps_items)
+        new_items, item_ids = _renumber(items, self._users_of_item > 0)
         final = _Buckets(self._folder / "final", self._n, offset=len(item_ids))
         for _, events in self._raw.read_all(self._n_items):
             numbered = replace(events, users=new_users[events.users], items=new_items[events.items])
@@ -197,8 +183,7 @@ class _Preparation:
             users, pairs = users + len(np.unique(changed.users)), pairs + len(changed)
             users_of_item += np.bincount(changed.items, minlength=self._n_items)
         self._users_of_item = users_of_item
-        items = self._n_items if self._keeps_items else int(np.count_nonzero(users_of_item))
-        self._steps.append(Step(name, users, items, pairs))
+        self._steps.append(Step(name, users, int(np.count_nonzero(users_of_item)), pairs))
 
 
 _Columns = dict[str, NDArray[Any] | None]  # users (e,), items, values and times, the last two perhaps None

@@ -1,5 +1,3 @@
-import json
-
 import numpy as np
 import polars as pl
 import pytest
@@ -10,11 +8,6 @@ from spherec.data.read import read, read_events
 from spherec.data.read.formats import FORMATS, Reading
 from spherec.errors import ArgumentError, DataError
 
-OTHERS = {"helpful": [2, 3], "reviewText": 'A "classic",\nreally', "style": {"Format:": "DVD"}}
-REVIEWS = "".join(
-    json.dumps({**OTHERS, "reviewerID": "ADZ", "asin": "0005", "overall": rating, "unixReviewTime": time}) + "\n"
-    for rating, time in ((4.0, 1203984000), (1.0, 1203983999))
-)
 BOOKS = (
     '"User-ID";"ISBN";"Book-Rating"\r\n"276725";"034545104X";"0"\r\n"276726";"Die \\"Blechtrommel\\"; Roman";"5"\r\n'
     '"276726";"0-österreich";"10"\r\n"276725";"034545104X";"7"\r\n'
@@ -50,20 +43,10 @@ OFFICIAL = {
         ],
         [5, 3],
     ),
-    "amazon-reviews": (
-        *("amazon-reviews", REVIEWS),
-        [("ADZ", "0005", 4, 1203984000), ("ADZ", "0005", 1, 1203983999)],
-        [4],
-    ),
     "ratings.dat": (
         *("movielens", "1::1193::5::978300760\n1::1193::3::978300761\n2::661::3.5::1\n"),
         [("1", "1193", 5, 978300760), ("1", "1193", 3, 978300761), ("2", "661", 3.5, 1)],
         [3, 3.5],
-    ),
-    "ratings.csv": (
-        *("movielens", "userId,movieId,rating,timestamp\r\n1,296,5.0,1147880044\r\n1,306,3.5,1147868817\r\n"),
-        [("1", "296", 5, 1147880044), ("1", "306", 3.5, 1147868817)],
-        [5, 3.5],
     ),
     "u.data": (
         *("movielens", "196\t242\t3\t881250949\n186\t302\t4\t891717742\n"),
@@ -116,7 +99,7 @@ def test_reading_cuts_after_merging_and_records_every_step(write):
 
 
 @pytest.mark.parametrize("said", [{"user": "who"}, {"value": "stars"}, {"separator": ","}, {"encoding": "latin-1"}])
-@pytest.mark.parametrize("format", ["movielens", "echonest", "amazon-reviews", "adjacency"])
+@pytest.mark.parametrize("format", ["movielens", "echonest", "adjacency"])
 def test_what_a_known_format_would_ignore_is_refused(write, format, said):
     with pytest.raises(ArgumentError, match=rf"'{format}' knows its own columns.*{next(iter(said.values()))}"):
         read(write("a", "1::2::3::4\n"), format=format, **said)

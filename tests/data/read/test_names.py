@@ -76,7 +76,6 @@ TABLES = {
     "artists.dat": ("id\tname\turl\n1\tMALICE\tx\n", "utf-8", {"1": "MALICE"}),
     "RecBole .item": ("item_id:token\tmovie_title:token_seq\n1\tToy\n", "utf-8", {"1": "Toy"}),
     "meta.json": ('{"asin": "B", "title": "T", "price": 5}\n', "utf-8", {"B": "T"}),
-    "Netflix": ("1,2003,Dinosaur, Plénet\n2,NULL,Isle\n", "latin-1", {"1": "Dinosaur, Plénet", "2": "Isle"}),
     "an id and an ISBN": ("book_id,isbn,title\n1,439023483,The Hunger Games\n", "utf-8", {"1": "The Hunger Games"}),
 }
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-import scipy.sparse
 
 from spherec.data.cuts import Cut
 from spherec.data.read import parquet, read_interactions
@@ -47,7 +46,6 @@ def files(tmp_path):
         replace(RATED, cut=Cut(min_value=3, min_per_user=4, min_per_item=3)),
         replace(RATED, weigh=True, cut=Cut(min_value=3)),
         replace(RATED, cut=Cut(min_per_user=6, min_per_item=6, iterate=True)),
-        Reading(items=[f"i{number}" for number in range(50)]),
     ],
     ids=str,
 )
@@ -74,7 +72,6 @@ def test_names_come_by_the_text_of_ids_and_values_that_are_not_read_are_told(fil
 @pytest.mark.parametrize(
     ("reading", "said"),
     [
-        (Reading(duplicates="error"), "events repeat a .user, item. pair"),
         (Reading(cut=Cut(min_per_user=100)), "nothing is left after 'users with >= 100 items'"),
         (Reading(cut=Cut(min_value=1000)), "no value column was named, so events were counted"),
         (Reading(weigh=True), "no values to weigh pairs by"),
@@ -151,10 +148,3 @@ def test_the_end_of_a_file_may_change_what_its_beginning_meant(tmp_path, blocks_
         whole = prepare_partitions(path, replace(reading, report=notes[1].append), tmp_path / "p", 3).read()
     assert whole == at_once
     assert (whole.steps, notes[1]) == (at_once.steps, notes[0])
-
-
-def test_a_matrix_keeps_the_items_that_nobody_has(tmp_path):
-    scipy.sparse.save_npz(tmp_path / "x.npz", scipy.sparse.csr_array([[0, 2, 0, 1], [0, 1, 0, 0]]))
-    whole = prepare_partitions(tmp_path / "x.npz", Reading(), tmp_path / "p", 2).read()
-    assert whole == read_interactions(tmp_path / "x.npz", Reading())
-    assert whole.n_items == 4

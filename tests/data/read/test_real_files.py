@@ -47,13 +47,13 @@ def test_the_cut_in_the_papers_text_gives_other_numbers(ratings):
 
 
 def test_citeulike(shared):
-    data = read(shared / "data/citeulike-t/users.dat.gz", format="citeulike", duplicates="error")
+    data = read(shared / "data/citeulike-t/users.dat.gz", format="citeulike", duplicates="last")
     assert sizes(data) == (7_947, 25_584, 134_860)
 
 
 def test_gowalla_and_its_published_split(shared):
     train, test = (
-        read(shared / f"data/gowalla-lightgcn/{part}.txt.gz", format="adjacency", duplicates="error")
+        read(shared / f"data/gowalla-lightgcn/{part}.txt.gz", format="adjacency", duplicates="last")
         for part in ("train", "test")
     )
     assert sizes(train) == (29_858, 40_981, 810_128)
@@ -68,7 +68,7 @@ def test_gowalla_and_its_published_split(shared):
 def test_lastfm_with_the_names_of_its_artists(shared):
     folder = shared / "data/lastfm-2k"
     data = read(
-        folder / "user_artists.dat.gz", user="userID", item="artistID", value="weight", duplicates="error"
+        folder / "user_artists.dat.gz", user="userID", item="artistID", value="weight", duplicates="last"
     ).with_item_names(read_names(folder / "artists.dat.gz", id="id", name="name"))
     assert sizes(data) == (1_892, 17_632, 92_834)
     assert None not in data.item_names

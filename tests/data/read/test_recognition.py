@@ -3,15 +3,13 @@
 import json
 from datetime import datetime
 
-import numpy as np
 import polars as pl
 import pytest
-import scipy.sparse as sp
 
 from spherec.data.cuts import Cut
 from spherec.data.read import read, read_events
 from spherec.data.read.formats import Reading
-from spherec.errors import ArgumentError, DataError, UncutValuesWarning, UnreadValuesWarning
+from spherec.errors import DataError, UncutValuesWarning, UnreadValuesWarning
 
 # What it is read as, content, first row.
 KNOWN = {
@@ -124,7 +122,7 @@ def test_usual_names_in_json_and_parquet(write, rows, tmp_path):
     assert rows(tmp_path / "b")[0] == (1, 2, 5, 1531001351)
 
 
-NETFLIX, NAMED = {"format": "netflix"}, {"header": ("user", "item", "x")}
+NAMED = {"header": ("user", "item", "x")}
 
 
 @pytest.mark.parametrize(
@@ -143,10 +141,6 @@ NETFLIX, NAMED = {"format": "netflix"}, {"header": ("user", "item", "x")}
         ("user,item,rating\n0,u,i,5\n1,v,j,4\n", {}, "line 2: .*index without a name.*index=False"),
         ("user\titem\n0\tu\ti\n", {}, "line 2: .*index without a name.*index=False"),
         ("{u'username': u'Chaos', u'product_id': u'7'}\n", {"format": "json-lines"}, "Python's notation; write json"),
-        *(
-            (text, NETFLIX, "line [12]: ")
-            for text in ("7,5,2005-09-06\n", "1:\n7;5\n", "1:\n7,x,2005-09-06\n", "1:\n7,5,y\n")
-        ),
     ],
 )
 def test_a_wrong_layout_is_noticed(write, rows, text, how, said):
@@ -194,55 +188,6 @@ def test_low_values_count_as_likes_but_not_without_a_word(write, text, low, high
             assert len(read(path, format="movielens")) == 2
 
 
-def test_items_that_nobody_has_can_be_stated(write):
-    path = write("users.dat", "2 1 3\n1 3\n0\n")
-    data = read(path, format="citeulike", items=range(5))
-    assert list(data.item_ids) == ["0", "1", "2", "3", "4"]
-    assert data.users_per_item.tolist() == [0, 1, 0, 2, 0]
-    assert data.steps[-1].name == "3 items that nobody has"
-    words = write("mult.dat", "1 7:1\n0\n2 5:1 6:2\n0\n1 4:1\n")
-    assert read(path, format="citeulike", items=words) == data
-    assert read(path, format="citeulike", items=write("ids", "0\n1\n2\n3\n4\n")) == data
-    assert read(path, format="citeulike", items=write("t.csv", "itemId,title\n0,a\n2,b\n4,\n")) == data
-    with pytest.raises(ArgumentError, match="min_per_item=1 drops"):
-        read(path, format="citeulike", items=range(5), cut=Cut(min_per_item=1))
-
-
-def test_items_stated_as_text_meet_ids_that_are_numbers(write):
-    data = read(write("a.jsonl", '{"user": 1, "item": 2}\n'), items=write("ids.txt", "2\n3\n"))
-    assert data.item_ids.array.tolist() == [2, 3]
-
-
-# --- Matrices of scipy
-
-
-@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
-@pytest.mark.parametrize("compressed", [True, False])
-def test_a_matrix_that_scipy_saved_keeps_its_empty_columns(tmp_path, kind, compressed):
-    matrix = sp.coo_array(np.array([[0, 3, 0, 1], [0, 0, 0, 0], [5, 0, 0, 2]])).asformat(kind)
-    sp.save_npz(tmp_path / "m.npz", matrix, compressed=compressed)
-    data = read(tmp_path / "m.npz", cut=Cut(min_value=0))
-    assert (list(data.user_ids), list(data.item_ids)) == ([0, 2], [0, 1, 2, 3])
-    assert data.matrix.toarray().tolist() == [[0, 1, 0, 1], [1, 0, 0, 1]]
-    assert data.steps[0].name == "read as scipy sparse matrix, without 1 rows that have no items"
-    assert len(read(tmp_path / "m.npz", cut=Cut(min_value=2))) == 3
-    assert list(read(tmp_path / "m.npz", cut=Cut(min_value=0, min_per_item=2)).item_ids) == [3]
-
-
-@pytest.mark.parametrize(
-    ("part", "value"),
-    [
-        *(("indices", [9, 0]), ("indices", [-1, 0]), ("indptr", [0, 5, 2]), ("indptr", [0, 2]), ("data", [1.0])),
-        *(("data", [np.nan, 1]), ("data", [-1, 1]), ("shape", [2]), ("shape", [-2, 2]), ("format", b"bsr")),
-    ],
-)
-def test_a_forged_matrix_is_refused(tmp_path, part, value):
-    good = {"indices": [0, 1], "indptr": [0, 1, 2], "data": [1.0, 1.0], "shape": [2, 2], "format": b"csr"}
-    np.savez(tmp_path / "m.npz", **{**good, part: value})
-    with pytest.raises(DataError, match=r"m\.npz.*; "):
-        read(tmp_path / "m.npz")
-
-
 @pytest.mark.parametrize("name", ["tag-item.dat", "citations.dat", "a.dat"])
 def test_counted_lists_that_are_not_called_those_of_users_are_not_taken_for_them(write, name):
     path = write(name, KNOWN["CiteULike"][1])
@@ -281,10 +226,3 @@ def test_a_column_of_times_that_was_only_found_may_be_missing(write, rows):
     assert f"{path}: column 'time' is not read, because not all of its cells are times" in notes
     with pytest.raises(DataError, match="line 152: column 'time' is"):
         rows(path, user="user_id", item="video_id", time="time")
-
-
-@pytest.mark.parametrize("size", [1, 7, 1 << 20])
-def test_a_movie_of_netflix_goes_on_in_the_next_block(write, rows, blocks_of, size):
-    with blocks_of(size):
-        found = rows(write("a.txt", "1:\n7,5,2005-09-06\n8,1,2005-09-06\n\n2:\n3:\n7,3,2005-09-06\n"), format="netflix")
-    assert [row[:3] for row in found] == [("7", "1", 5), ("8", "1", 1), ("7", "3", 3)]

@@ -49,9 +49,6 @@ def test_any_kind_of_table_is_looked_through(write, tmp_path):
             read(path, **how)
 
 
-REVIEW = '{"reviewerID": "A", "asin": "B", "overall": 5.0, "unixReviewTime": 1, "score": 1}\n'
-
-
 @pytest.mark.parametrize(
     ("text", "how"),
     [
@@ -60,9 +57,8 @@ REVIEW = '{"reviewerID": "A", "asin": "B", "overall": 5.0, "unixReviewTime": 1, 
         (RATED, {"cut": Cut(min_value=1)}),
         (RATED, {"item": "rating"}),
         # a single value is neither high nor low
-        ("userId,movieId,rating,timestamp\n1,2,3,4\n", {"format": "movielens"}),
+        ("1::2::3::4\n", {"format": "movielens"}),
         ('"User-ID";"ISBN";"Book-Rating"\n"1";"x";"5"\n', {"format": "book-crossing"}),
-        (REVIEW, {"format": "amazon-reviews"}),
         ("rating score stars\n", {"format": "adjacency"}),
     ],
 )

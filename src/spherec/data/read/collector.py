@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spherec.data.events import Duplicates, check_lowest_weight, level_of_caller
 from spherec.data.ids import as_id_array, invert
 from spherec.data.read.formats import FORMATS, FilePlan, Reading, describe_files, find_value, reader_of
-from spherec.data.read.recognition import recognise_all
+from spherec.data.read.recognition import recognise_first
 from spherec.errors import DataError, EmptyFileError, UncutValuesWarning, UnreadValuesWarning, shorten
 
 _ISO_DATE = r"^\d{4}-\d{2}-\d{2}"
@@ -52,29 +52,27 @@ class Collector:
 
     def __init__(self, files: Sequence[Path], reading: Reading, append: Callable[[Piece], None]) -> None:
         self.files, self._asked, self._append = files, reading, append
-        self._readings = recognise_all(files, reading)
+        self._plan = recognise_first(files, reading)
         self._users, self._items = _Ids("user"), _Ids("item")
-        self._roles: set[str] | None = None  # columns of all pieces
         self._kinds: dict[str, bool] = {}  # whether the first time of a file is a number, and its first value true
         self._seen = self._kept = 0  # rows of all files
         self._left_out: Counter[str] = Counter()  # rows or lines that gave no events
+        self._names: dict[int, str] = {}  # by number of the item
         self._unread_value: str | None = None  # a column that seems to have ratings or counts, but is not read
         self.lacks_times = False
         "A column of times that was recognised has other cells, too."
-        self.keeps_items = False
-        "Items that nobody has stay."
 
     def read(self) -> tuple[Catalogue, Catalogue]:
         """Read all files, report what they leave out, and return all users and items.
 
         Of several files those without events are skipped.
         """
-        reading, n_empty = self._readings[0], 0
+        n_empty = 0
         report = self._asked.report or (lambda _: None)
-        for file, own in zip(self.files, self._readings, strict=True):
+        for file in self.files:
             before = self._left_out.copy()
             try:
-                self._read_file(file, own)
+                self._read_file(file, self._plan)
             except EmptyFileError:
                 n_empty += 1
                 if n_empty == len(self.files):
@@ -83,14 +81,14 @@ class Collector:
             if left_out := _in_words(self._left_out - before):
                 report(f"{file}: read without {left_out}")
         if self.lacks_times:
-            report(f"{self.files[0]}: column {reading.time!r} is not read, because not all of its cells are times")
-        orders_numbers = FORMATS[reading.format].orders_numbers
+            report(f"{self.files[0]}: column {self._plan.time!r} is not read, because not all of its cells are times")
+        orders_numbers = FORMATS[self._plan.format].orders_numbers
         return self._users.sort(orders_numbers=orders_numbers), self._items.sort(orders_numbers=orders_numbers)
 
     @property
     def step(self) -> str:
         """The name of the first step: what the files were taken for, their number, and what they left out."""
-        step = " ".join(filter(None, ["read as" if self._readings[0].read_as else "read", self._readings[0].read_as]))
+        step = " ".join(filter(None, ["read as" if self._plan.read_as else "read", self._plan.read_as]))
         step += f" from {len(self.files):,} files" if len(self.files) > 1 else ""
         left_out = _in_words(self._left_out)
         return f"{step}, without {left_out}" if left_out else step
@@ -105,7 +103,7 @@ class Collector:
         try:
             if asked.weigh:
                 check_lowest_weight(None if values is None else values[0])
-            yield asked.duplicates or FORMATS[self._readings[0].format].duplicates or ("sum" if asked.weigh else None)
+            yield asked.duplicates or FORMATS[self._plan.format].duplicates or ("sum" if asked.weigh else None)
         except DataError as error:
             counted = asked.cut.min_value is not None and values is None
             hint = " (no value column was named, so events were counted)" if counted else ""
@@ -141,9 +139,6 @@ class Collector:
             if reading.value is None and self._unread_value is None:
                 self._unread_value = find_value(rows.names, reading.roles.values())
             self._left_out += Counter({rows.without_items[1]: rows.without_items[0]})
-            if rows.catalogue is not None:
-                self._items.number(pl.Series(rows.catalogue))
-                self.keeps_items = True
             try:
                 self._add(rows.frame, reading)
             except BadCellError as bad:
@@ -186,12 +181,21 @@ class Collector:
         numbers = frame.select(self._users.encode(frame["user"]), self._items.encode(frame["item"]))  # both at once
         values = self._numbers(frame, "value") if "value" in frame.columns else None
         times = self._times(frame, reading) if "time" in frame.columns else None
-        roles = {"value", "time"} & set(frame.columns)
-        self._roles = roles if self._roles is None else self._roles
-        if different := roles ^ self._roles:
-            some = " and ".join(f"{role}s" for role in sorted(different))
-            raise DataError(f"only some of the files have {some}; give files with the same columns")
-        self._append(Piece(self._users.number(numbers["user"]), self._items.number(numbers["item"]), values, times))
+        users, items = self._users.number(numbers["user"]), self._items.number(numbers["item"])
+        if reading.name is not None:
+            self._add_names(frame, items, reading.name)
+        self._append(Piece(users, items, values, times))
+
+    def _add_names(self, frame: pl.DataFrame, items: NDArray[np.int32], column: str) -> None:
+        if "name" not in frame.columns:
+            raise DataError(f"{self._plan.format} has no column {column!r} of names; give a table of names")
+        named = pl.DataFrame({"item": items, "name": frame["name"].cast(pl.String)})
+        self._names.update(named.filter(pl.col("name") != "").unique("item", keep="last").iter_rows())
+
+    def names(self, items: Catalogue) -> dict[object, str]:
+        """Return the last name of each item, by its id."""
+        ids = items.ids[items.place].tolist()
+        return {ids[number]: name for number, name in self._names.items()}
 
     def _times(self, frame: pl.DataFrame, reading: FilePlan) -> NDArray[np.float64]:
         try:

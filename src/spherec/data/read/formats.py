@@ -6,16 +6,12 @@ A new format is a function `(path, reading) -> Iterator[Rows]` in a file of this
 import glob
 import os
 import re
-import zipfile
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-from numpy.typing import NDArray
 
 from spherec.data.container import kind_of
 from spherec.data.cuts import Cut
@@ -67,7 +63,7 @@ class Reading:
         time_format: The pattern of dates that are not ISO, for strptime: "%m %d, %Y".
         name: A column with the names of items; where an item has several, the last one counts.
         format: "auto" goes by the file's content; the first of `steps` says what it was taken for. The formats of the
-            field ("book-crossing", "movielens", "netflix", …; see `spherec data prepare --help`) know their own
+            field ("book-crossing", "movielens", "echonest", …; see `spherec data prepare --help`) know their own
             columns.
         header: The names of all columns, for delimited text that has none in its first line.
         separator: The separator of columns; tab, comma, semicolon, |, :: and space are recognised by default.
@@ -75,11 +71,9 @@ class Reading:
             header has none; False takes them for ordinary characters.
         encoding: The encoding of a text file.
         missing: "error" refuses rows without user or item; "drop" leaves them out and counts them in `steps`.
-        duplicates: How repeated pairs are merged: "last" (default for ratings), "sum" (default without values:
-            repeats are counted) or "error". Without a choice, a `DuplicatePairsWarning` names their number.
+        duplicates: How repeated pairs are merged: "last" (default for ratings) or "sum" (default without values:
+            repeats are counted). Without a choice, a `DuplicatePairsWarning` names their number.
         cut: Which events count, e.g. `Cut(min_value=4, min_per_user=20)`; by default all.
-        items: The ids of all items, or a file with them (a table, item names, or one id a line): items that nobody
-            has are then kept, too.
         weigh: Keep the ratings or counts, and weigh pairs by them in training. By default only if the file is prepared
             with weights; False leaves those out.
         limit: Number of rows after which to stop.
@@ -101,7 +95,6 @@ class Reading:
     missing: Missing = "error"
     duplicates: Duplicates | None = None
     cut: Cut = _EVERYTHING
-    items: str | PathLike[str] | Iterable[Hashable] | None = None
     weigh: bool | None = None
     limit: int | None = None
     progress: ReadProgress | None = None
@@ -111,13 +104,12 @@ class Reading:
         names = list(self.roles.values())
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
             raise ArgumentError(f"each role needs the name of a column of its own, got {self.roles}")
-        if self.items is not None and self.cut.min_per_item:
-            raise ArgumentError(f"min_per_item={self.cut.min_per_item} drops what items= adds; leave one out")
 
     @property
     def roles(self) -> dict[str, str]:
         """The named columns by role."""
         roles = {"user": self.user, "item": self.item, "value": self.value, "time": self.time}
+        roles["name"] = self.name
         return {role: name for role, name in roles.items() if name is not None}
 
     @property
@@ -233,8 +225,6 @@ class Rows:
     "All columns of the table."
     without_items: tuple[int, str] = (0, "")
     "Number of lines or rows that have no items, and what they are."
-    catalogue: NDArray[Any] | None = None
-    "Ids of all items, if those that nobody has stay."
 
 
 @dataclass(frozen=True)
@@ -247,8 +237,6 @@ class FileFormat:
     "Layouts of public files; none for tables, whose columns the caller names."
     reader: str = "delimited.read_rows"
     "File of this folder, and its function that yields the rows."
-    suffixes: tuple[str, ...] = ()
-    "Endings of file names by which 'auto' recognises the format."
     orders_numbers: bool = False
     "True if ids that are whole numbers keep their order: 2 before 10."
 
@@ -273,24 +261,11 @@ _BOOK_CROSSING = FilePlan(
     line=r'"?User-ID"?;"?ISBN"?;"?Book-Rating"?', user="User-ID", item="ISBN", value="Book-Rating",
     separator=";", quotes=True, escape="\\", encoding="latin-1",
 )
-_AMAZON_REVIEWS = FilePlan(
-    read_as="Amazon reviews", described="JSON lines with reviewerID, asin, overall",
-    user="reviewerID", item="asin", value="overall", time="unixReviewTime",
-)
-_MOVIELENS_CSV = FilePlan(
-    read_as="MovieLens ratings.csv", described="userId,movieId,rating,timestamp",
-    line="userId,movieId,rating,timestamp", user="userId", item="movieId", value="rating", time="timestamp",
-    separator=",",
-)
-_NETFLIX = FilePlan(
-    read_as="Netflix Prize", described="a movie and a colon, then lines of user,rating,date",
-    line=r"\d+:|\d+,[1-5],\d{4}-\d\d-\d\d", value="rating", time="date", header=(),
-)
 
 FORMATS: dict[FormatName, FileFormat] = {
     "delimited": FileFormat(),
-    "json-lines": FileFormat(reader="json_lines.read_rows", suffixes=(".jsonl", ".ndjson", ".json")),
-    "parquet": FileFormat(reader="parquet.read_rows", suffixes=(".parquet", ".pq")),
+    "json-lines": FileFormat(reader="json_lines.read_rows"),
+    "parquet": FileFormat(reader="parquet.read_rows"),
     "book-crossing": FileFormat("last", (_BOOK_CROSSING,)),
     "echonest": FileFormat("sum", (
         _text("EchoNest train_triplets.txt", r"[0-9a-f]{40}\tSO[A-Z0-9]{16}\t\d+", "user\tsong\tplays",
@@ -302,14 +277,11 @@ FORMATS: dict[FormatName, FileFormat] = {
         _text("Amazon ratings of 2018", rf"{_AMAZON_ITEM},{_AMAZON_USER},\d(?:\.\d)?,\d+", "item,user,rating,time",
               **_RATED),
     )),
-    "amazon-reviews": FileFormat("last", (_AMAZON_REVIEWS,), "json_lines.read_rows"),
     "movielens": FileFormat("last", (
-        _MOVIELENS_CSV,
         _text("MovieLens ratings.dat", r"\d+::\d+::\d+(?:\.\d+)?::\d+", "user::item::rating::time", **_RATED),
         _text("MovieLens u.data", r"\d+\t\d+\t(?:[0-4](?:\.\d)?|5(?:\.0)?)\t\d{8,10}", "user\titem\trating\ttime",
               **_RATED),
     )),
-    "netflix": FileFormat("last", (_NETFLIX,), "dumps.read_netflix"),
     "lastfm-360k": FileFormat(None, (
         _text("Last.fm 360K", r"[0-9a-f]{40}\t(?:[0-9a-f-]{36})?\t[^\t]+\t ?\d+", "user\tartist_id\tartist\tplays",
               item="artist", value="plays", note="; item: artist, because not all have an id"),
@@ -328,12 +300,9 @@ FORMATS: dict[FormatName, FileFormat] = {
               kinds="purchase and play in column 'behaviour'"),
     )),
     "adjacency": FileFormat("sum", (FilePlan(read_as="LightGCN train.txt", described="user item item …, no header"),),
-                            "dumps.read_lists", orders_numbers=True),
+                            "lists.read_rows", orders_numbers=True),
     "citeulike": FileFormat("sum", (FilePlan(read_as="CiteULike users.dat", described="count item item …"),),
-                            "dumps.read_lists", orders_numbers=True),
-    "scipy": FileFormat("sum", (
-        FilePlan(read_as="scipy sparse matrix", described="a row is a user, a column an item"),
-    ), "dumps.read_scipy"),
+                            "lists.read_rows", orders_numbers=True),
 }
 # fmt: on
 """All formats by name."""
@@ -345,24 +314,11 @@ def reader_of(name: FormatName) -> Callable[..., Iterator[Rows]]:
     return getattr(import_module(f"spherec.data.read.{module}"), function)  # type: ignore[no-any-return]
 
 
-def detect_format(path: Path) -> FormatName:
-    """Return the format that the file's first bytes or its name show; Parquet often comes without a suffix."""
+def is_parquet(path: Path) -> bool:
+    """Return whether a file begins as Parquet does, under any name."""
     refuse_unreadable(path)
     with path.open("rb") as file:
-        begin = file.read(4)
-    if begin == b"PAR1":
-        return "parquet"
-    if begin == b"PK\x03\x04" and is_scipy_matrix(path):
-        return "scipy"
-    suffixes = [suffix for one in path.suffixes if (suffix := one.lower()) != ".gz"][-1:]
-    return next((name for name, known in FORMATS.items() if {*suffixes} & {*known.suffixes}), "delimited")
-
-
-def is_scipy_matrix(path: str | PathLike[str]) -> bool:
-    """Return whether the path is a sparse matrix that `scipy.sparse.save_npz` wrote."""
-    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
-        return {"format.npy", "shape.npy", "data.npy"} <= set(archive.namelist())
-    return False
+        return file.read(4) == b"PAR1"
 
 
 def refuse_without_polars() -> None:

@@ -2,23 +2,23 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from spherec.data.feature_columns import Kind
 from spherec.data.features import Features
+from spherec.data.frames import list_entries
 from spherec.data.input_files import reading_file, refuse_unreadable
 from spherec.data.read.formats import (
     FORMATS,
     FilePlan,
     Reading,
-    detect_format,
-    is_scipy_matrix,
+    is_parquet,
     reader_of,
     refuse_without_polars,
 )
@@ -37,15 +37,14 @@ _NAMES = (
     "columns are named by id= and name= (--names-id-column, --names-column), or all by header= (--names-header) if the "
     "first line has none"
 )
-_IDS = "call it item_id, or give a file with one id a line"
 _FEATURES = (
     "item= (--feature-kind NAME=id) names the column of item ids; for another layout, read the table yourself and give "
     "Features.from_frame(frame, item=…)"
 )
 _BOOKS = '"ISBN";"Book-Title";"Book-Author"'
 _HEADLESS = {"::": r"\d+::[^:].*::.*", "|": r"\d+\|[^|]+\|[^|]*\|[^|]*\|.*"}  # MovieLens' movies.dat and u.item
-_WORD_COUNT = re.compile(r"\d+:\d+(?:\.\d+)?")  # a word and its count, as in CiteULike's mult.dat
 
+_LONGEST = 2**31 - 1  # rows or columns of a matrix
 _PLAIN = Reading()
 
 
@@ -60,8 +59,7 @@ def read_names(
     """Read item names by external id, both as strings, from two columns of a file.
 
     Where an id is repeated, its last name counts. MovieLens' movies.dat, movies.csv and u.item, LightGCN's
-    item_list.txt, Book-Crossing's BX-Books.csv, movie_titles.csv of the Netflix Prize and tables with usual names of
-    columns are recognised.
+    item_list.txt, Book-Crossing's BX-Books.csv and tables with usual names of columns are recognised.
 
     Args:
         path: CSV, TSV and JSON lines, plain or gzipped, or Parquet.
@@ -73,54 +71,12 @@ def read_names(
     refuse_without_polars()
     path = Path(path)
     reading = Reading(header=header, encoding=encoding or "utf-8")
-    if reading == _PLAIN and id is None and name is None and detect_format(path) == "delimited":
-        from spherec.data.read import dumps
-
-        if dumps.is_netflix_titles(path):
-            return dumps.read_netflix_names(path)
     plan = _recognise(path, _NAMES, reading, id, name)
     names = _by_id(_read_texts(path, plan))
     if not names:
         shown = " and ".join(map(repr, plan.roles.values()))
         raise DataError(f"{path} has no names: columns {shown} are empty; name the right ones")
     return names
-
-
-def read_names_inside(files: Sequence[Path], reading: Reading) -> dict[str, str]:
-    """Read item names from the column `name` of files of events, next to the column of items that they have."""
-    from spherec.data.read.recognition import recognise
-
-    names: dict[str, str] = {}
-    for file in files:
-        with suppress(EmptyFileError):  # whoever reads the events says so
-            plan = recognise(file, replace(reading, report=None, progress=None))
-            if FORMATS[plan.format].reader.startswith("dumps"):
-                raise DataError(f"{file}: {plan.format} has no columns, and none of names; give a table of names")
-            columns = {"id": plan.item, "name": str(reading.name)}
-            options = "--name-column names the column of item names"
-            names |= _by_id(_read_texts(file, replace(plan, columns=columns, options=options)))
-    return names
-
-
-def read_item_ids(path: str | PathLike[str]) -> Iterable[str]:
-    """Read the external ids of all items, as strings, from a file.
-
-    It may be a table of names (see `read_names`), a table with a column of items, a file with one id a line, or
-    CiteULike's mult.dat, where line k is item k.
-    """
-    from spherec.data.read import recognition, streaming
-
-    path = Path(path)
-    if detect_format(path) == "delimited":
-        words = [line.split() for line in streaming.first_lines(path)[:100]]
-        is_table = any(mark in word for row in words for word in row for mark in ",;|")
-        if words and not is_table and all(_WORD_COUNT.fullmatch(word) for row in words for word in row[1:]):
-            texts = (line.strip() for block in streaming.read_blocks(path, _PLAIN) for line in block.lines)
-            if any(len(row) > 1 for row in words):
-                return [str(number) for number, _ in enumerate(texts)]
-            ids = list(filter(None, texts))
-            return ids[1:] if recognition.item_column(ids[:1]) else ids
-    return [external for (external,) in _read_texts(path, _recognise(path, _IDS)) if external]
 
 
 def read_features(
@@ -148,15 +104,16 @@ def read_content(path: str | PathLike[str], item: str | None = None) -> tuple[An
     """Return the table of items in a file, and its column of ids; or a matrix, and None."""
     refuse_without_polars()
     path = Path(path)
-    if is_scipy_matrix(path):
-        from spherec.data.read.dumps import load_matrix
-
-        return load_matrix(path).tocsr(), None
-    if _is_array(path):
-        with reading_file(path, "save it again with numpy.save, as plain numbers"):
+    if not (kind := _matrix_kind(path)):
+        return read_item_table(path, item)
+    with reading_file(path, "save it again with scipy.sparse.save_npz, or numpy.save as plain numbers"):
+        if kind == "dense":
             mapped = np.load(path, mmap_mode="r", allow_pickle=False)  # a forged shape takes no memory
             return np.ascontiguousarray(mapped), None
-    return read_item_table(path, item)
+        matrix = sp.load_npz(path)
+        if max(matrix.shape) > _LONGEST:
+            raise ValueError(f"{matrix.shape} is too large")
+        return list_entries(matrix).tocsr(), None
 
 
 def read_item_table(path: str | PathLike[str], item: str | None = None) -> "tuple[pl.DataFrame, str]":
@@ -180,13 +137,14 @@ def read_item_table(path: str | PathLike[str], item: str | None = None) -> "tupl
 
 def list_columns(path: Path) -> list[str]:
     """Return the names of the columns of a table of items; none for a matrix."""
-    return [] if is_scipy_matrix(path) or _is_array(path) else max(_list_columns(path, _PLAIN)[1], key=len)
+    return [] if _matrix_kind(path) else max(_list_columns(path, _PLAIN)[1], key=len)
 
 
-def _is_array(path: Path) -> bool:
+def _matrix_kind(path: Path) -> str:
+    """Return "sparse" or "dense" for a file that scipy or NumPy saved, and an empty text for a table."""
     refuse_unreadable(path)
     with path.open("rb") as file:
-        return file.read(6) == b"\x93NUMPY"
+        return {b"PK\x03\x04": "sparse", b"\x93NUM": "dense"}.get(file.read(4), "")
 
 
 def _recognise(
@@ -217,11 +175,11 @@ def _list_columns(path: Path, reading: Reading, *, may_lack_header: bool = False
     """Return how to read an item table, and its columns under each separator."""
     from spherec.data.read import delimited, json_lines, parquet, streaming
 
-    plan = replace(FilePlan(**vars(reading)), format=detect_format(path))
-    if plan.format == "parquet":
-        return plan, [list(parquet.first_cells(path, 0))]
+    plan = FilePlan(**{**vars(reading), "format": "delimited"})
+    if is_parquet(path):
+        return replace(plan, format="parquet"), [list(parquet.first_cells(path, 0))]
     lines = streaming.first_lines(path, encoding=plan.encoding)
-    if plan.format == "json-lines" or json_lines.looks_like_json(lines):
+    if json_lines.looks_like_json(lines):
         keys = dict.fromkeys(key for content in json_lines.read_objects(lines) for key in content)
         return replace(plan, format="json-lines"), [list(keys)]
     if lines and lines[0].startswith(_BOOKS):

@@ -1,4 +1,4 @@
-"""JSON lines: one JSON object per line. Where an object has a key twice, the first counts."""
+"""JSON lines: one JSON object per line."""
 
 import json
 import re
@@ -24,22 +24,20 @@ def read_rows(path: Path, plan: FilePlan) -> Iterator[Rows]:
     strings.
     """
     roles = plan.roles
+    ids = {name for role, name in roles.items() if role in ("user", "item")}
     firsts: dict[str, object] = {}  # of each key
     for block in read_blocks(path, plan):
-        if any(firsts.get(name) is None for name in roles.values()):
-            firsts = _add_first_values(path, block, roles, firsts)
+        firsts = firsts or _find_first_values(path, block, roles)
         plan.refuse_missing(path, list(firsts))
-        ids = {name for role, name in roles.items() if role in ("user", "item")}
         numbers = {name for name in ids if type(firsts[name]) is int}
         schema = {name: pl.Int64() if name in numbers else pl.String() for name in roles.values()}
         try:
             frame = pl.scan_ndjson(block.text, schema=schema).collect()
+            is_damaged = any(frame[name].str.contains(_LOOKS_NESTED).any() for name in ids - numbers)  # now a string
         except pl.exceptions.PolarsError:
-            problem = _find_problem(path, block, ids, numbers)
-            raise problem or DataError(f"{path}, line {block.line}: not JSON lines; mend the line") from None
-        is_nested = any(frame[name].str.contains(_LOOKS_NESTED).any() for name in ids - numbers)  # now a string
-        if is_nested and (problem := _find_problem(path, block, ids, numbers)):
-            raise problem
+            is_damaged = True
+        if is_damaged:
+            _refuse_damage(path, block, ids, schema)
         frame = frame.select(**{role: pl.col(name) for role, name in roles.items()})
         yield Rows(frame, partial(_locate, block, roles), list(firsts))
 
@@ -63,8 +61,8 @@ def read_json_frame(path: Path, name: str, plan: FilePlan) -> pl.DataFrame:
 
 
 def looks_like_json(lines: list[str]) -> bool:
-    """Return whether the first line of a file begins as a JSON object does."""
-    return bool(lines) and re.match(r'\s*\{\s*"', lines[0]) is not None
+    """Return whether the first line of a file begins as a JSON object or list does."""
+    return bool(lines) and re.match(r"""\s*(\{\s*(u?['"]|$)|\[\s*([{\["]|$))""", lines[0]) is not None
 
 
 def read_objects(lines: list[str]) -> list[dict[str, object]]:
@@ -77,11 +75,9 @@ def read_objects(lines: list[str]) -> list[dict[str, object]]:
     return objects
 
 
-def _add_first_values(
-    path: Path, block: Block, roles: Mapping[str, str], firsts: Mapping[str, object]
-) -> dict[str, object]:
-    """Return the first value of each key so far, up to the object with which all wanted ones are there."""
-    found = dict(firsts)
+def _find_first_values(path: Path, block: Block, roles: Mapping[str, str]) -> dict[str, object]:
+    """Return the first value of each key, up to the object with which all wanted ones are there."""
+    found: dict[str, object] = {}
     for number, (line, content) in enumerate(_objects(block), start=1):
         if not isinstance(content, dict):
             raise _not_an_object(path, line, content)
@@ -96,25 +92,24 @@ def _locate(block: Block, roles: Mapping[str, str], row: int, role: str) -> tupl
     return f"line {line}", content.get(roles[role]) if isinstance(content, dict) else None
 
 
-def _find_problem(path: Path, block: Block, ids: set[str], numbers: set[str]) -> DataError | None:
-    """Return the error for the first line that is no JSON object, or whose id is not of the type of the others."""
+def _refuse_damage(path: Path, block: Block, ids: set[str], schema: Mapping[str, pl.DataType]) -> None:
+    """Raise a `DataError` for the first line that is no JSON object, or whose id is not of the type of the others."""
     for line, content in _objects(block):
         if not isinstance(content, dict):
-            return _not_an_object(path, line, content)
+            raise _not_an_object(path, line, content)
         for name in ids:
-            cell = content.get(name)
-            place = f"{path}, line {line}: {name!r} is {quote(str(cell))}"
-            if name in numbers and type(cell) not in (int, type(None)):
-                return DataError(f"{place}, but a whole number in other lines; make them alike")
-            if name in numbers and not -(2**63) <= (cell or 0) < 2**63:
-                return DataError(f"{place}, a number of more than 64 bits; write it in quotes, as a string")
-            if isinstance(cell, dict | list | bool):
-                return DataError(f"{place}, which is no id; mend the line")
+            place = f"{path}, line {line}: {name!r} is {quote(str(content.get(name)))}"
+            if isinstance(content.get(name), dict | list | bool):
+                raise DataError(f"{place}, which is no id; mend the line")
+            if schema[name] == pl.Int64() and type(content.get(name)) not in (int, type(None)):
+                raise DataError(f"{place}, but a whole number in other lines; make them alike")
         try:
-            pl.scan_ndjson(json.dumps(content).encode(), schema=dict.fromkeys(ids, pl.String())).collect()
+            pl.scan_ndjson(json.dumps(content).encode(), schema=schema).collect()
         except pl.exceptions.PolarsError:
-            return DataError(f"{path}, line {line}: {quote(str(content))} is not JSON that can be read; mend the line")
-    return None
+            shown = quote(str(content))
+            raise DataError(
+                f"{path}, line {line}: {shown} has other types or more than 64 bits; mend the line"
+            ) from None
 
 
 def _not_an_object(path: Path, line: int, content: object) -> DataError:
@@ -136,14 +131,6 @@ def _objects(block: Block) -> Iterator[tuple[int, object]]:
 def _load(line: str | bytes) -> object:
     """Return the content of a line, or its text where it is not JSON."""
     try:
-        return json.loads(line, parse_constant=_refuse_constant, object_pairs_hook=_keep_first)
+        return json.loads(line)
     except (ValueError, RecursionError):
         return (line if isinstance(line, str) else line.decode(errors="replace")).strip()
-
-
-def _keep_first(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    return dict.fromkeys(key for key, _ in pairs) | dict(reversed(pairs))
-
-
-def _refuse_constant(word: str) -> None:
-    raise ValueError(f"{word} is no JSON")

@@ -3,7 +3,6 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
 
@@ -31,19 +30,13 @@ def read_interactions(path: Paths, reading: Reading) -> Interactions:
             raise DataError(f"{prepared} is prepared, and prepared files are read alone; give the files it was made of")
         return _load_prepared(str(prepared), reading)
     refuse_without_polars()
-    from spherec.data.read.item_tables import read_item_ids, read_names_inside
-
-    items = reading.items
-    if isinstance(items, str | PathLike):
-        items = read_item_ids(items)  # first: it fails sooner
-    found, events = _collect(files, reading)
-    events = events if items is None else events.with_items(items)
+    found, events, names = _collect(files, reading)
     values = None if events.values is None else (float(events.values.min()), float(events.values.max()))
     with found.merging(values) as rule:
         events = reading.cut(events.merge(rule))
     found.warn_of_values(values)
     data = Interactions.from_events(events, weigh=bool(reading.weigh))
-    return data if reading.name is None else data.with_item_names(read_names_inside(files, reading))
+    return data if reading.name is None else data.with_item_names(names)
 
 
 def read_events(path: Paths, reading: Reading) -> Events:
@@ -65,7 +58,7 @@ def _take_settings(make: Callable[_Settings, Reading]) -> Callable[Concatenate[P
     read.__doc__ = f"""Read interactions: a table with a column of users and one of items, or a known format.
 
     Args:
-        path: CSV, TSV or JSON lines, plain or gzipped; Parquet; a sparse matrix that scipy saved; what
+        path: CSV, TSV or JSON lines, plain or gzipped; Parquet; what
             `Interactions.save` or `save_partitions` wrote. A folder, a pattern such as "plays/part-*.csv" (both sorted
             by name) or a list of paths stands for several files of one format, which are read as one: equal ids are
             the same user or item.{str(Reading.__doc__).partition("Args:")[2]}
@@ -78,8 +71,8 @@ def _take_settings(make: Callable[_Settings, Reading]) -> Callable[Concatenate[P
 read = _take_settings(Reading)
 
 
-def _collect(files: list[Path], reading: Reading) -> "tuple[Collector, Events]":
-    """Return the events of all files, with one step that says what they were taken for, and what they left out."""
+def _collect(files: list[Path], reading: Reading) -> "tuple[Collector, Events, dict[object, str]]":
+    """Return the events of all files, with a step that says what they were taken for, and the names of items."""
     from spherec.data.read.collector import Collector, Piece
 
     pieces: list[Piece] = []
@@ -96,13 +89,12 @@ def _collect(files: list[Path], reading: Reading) -> "tuple[Collector, Events]":
         items.ids,
         values=values,
         times=None if found.lacks_times else times,
-        keeps_items=found.keeps_items,
     )
-    return found, events.with_step(found.step)
+    return found, events.with_step(found.step), found.names(items)
 
 
 def _load_prepared(path: str, reading: Reading) -> Interactions:
-    reading.refuse_layout(f"{path} is prepared and", "missing", "duplicates", "items", "name")
+    reading.refuse_layout(f"{path} is prepared and", "missing", "duplicates", "name")
     if (kind := kind_of(path)) == "spherec-partitions":
         data: Interactions = import_guest(kind).PartitionedInteractions.open(path).read()
     else:

@@ -7,13 +7,14 @@ the first line looks like, and which options decide.
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 from spherec.data.events import level_of_caller
 from spherec.data.read.delimited import likeliest, list_tables
-from spherec.data.read.formats import FORMATS, VALUE_NAMES, FilePlan, FormatName, Reading, detect_format
+from spherec.data.read.formats import FORMATS, VALUE_NAMES, FilePlan, FormatName, Reading, is_parquet
 from spherec.data.read.json_lines import looks_like_json, read_objects
 from spherec.data.read.parquet import first_cells
 from spherec.data.read.streaming import first_lines
@@ -57,33 +58,19 @@ _RECBOLE_TYPE = re.compile(r":(?:token|float)(?:_seq)?$")
 _NO_NAME = re.compile(rf"{_ISO_DATE}|[0-9a-f-]{{16,}}")  # nor is an id in hexadecimal digits
 
 
-def recognise_all(files: Sequence[Path], reading: Reading) -> list[FilePlan]:
-    """Return how to read each file; raise a `DataError` unless all have one format.
-
-    Of several files some may be empty; then they are read as the others, and the `Collector` skips them.
-    """
-    found: dict[Path, FilePlan] = {}
-    for file in files:
-        try:  # what the first is taken for stands for all
-            found[file] = recognise(file, replace(reading, report=None) if found else reading)
-        except EmptyFileError as error:
-            empty = error
-    if not found:
-        raise empty
-    first, plan = next(iter(found.items()))
-    for file, other in found.items():
-        if other.format != plan.format:
-            raise DataError(
-                f"several files must have one format, but {first} is {plan.format} and {file} is {other.format}; read "
-                "them apart, or name the format"
-            )
+def recognise_first(files: Sequence[Path], reading: Reading) -> FilePlan:
+    """Return how to read files of one format: by the first that is not empty."""
+    for number, file in enumerate(files, start=1):
+        with suppress(EmptyFileError) if number < len(files) else nullcontext():
+            plan = recognise(file, reading)
+            break
     if plan.kinds:
-        remark = f"{first}: {plan.kinds} all count as positives; if some should not, remove their rows first"
+        remark = f"{file}: {plan.kinds} all count as positives; if some should not, remove their rows first"
         if reading.report is None:
             warnings.warn(remark, UnreadValuesWarning, stacklevel=level_of_caller())
         else:
             reading.report(remark)
-    return [found.get(file, plan) for file in files]
+    return plan
 
 
 def recognise(path: Path, reading: Reading) -> FilePlan:
@@ -112,13 +99,10 @@ def item_column(names: Iterable[str]) -> list[str]:
 def _recognise_file(path: Path, plan: FilePlan) -> FilePlan:
     """Return how to read a file whose format is "auto" or a kind of table."""
     is_auto = plan.format == "auto"
-    name = detect_format(path) if is_auto else plan.format
-    if name == "parquet":
-        return _recognise_table(replace(plan, format=name), "a Parquet table", path, first_cells(path, 100))
-    if name == "scipy":
-        return _take_for(name, plan)
+    if plan.format == "parquet" or (is_auto and is_parquet(path)):
+        return _recognise_table(replace(plan, format="parquet"), "a Parquet table", path, first_cells(path, 100))
     lines = first_lines(path, encoding=plan.encoding)
-    if name == "json-lines" or (is_auto and looks_like_json(lines)):
+    if plan.format == "json-lines" or (is_auto and looks_like_json(lines)):
         return _recognise_objects(path, lines, plan)
     found = None
     if is_auto and lines and plan.is_plain:
@@ -130,19 +114,15 @@ def _recognise_file(path: Path, plan: FilePlan) -> FilePlan:
 
 
 def _choose_layout(path: Path, reading: Reading) -> FilePlan:
-    """Return how to read a file whose format the caller named, by that of its layouts which its first line has."""
+    """Return how to read a file whose format the caller named, by the layout that fits its first line best."""
     layouts = FORMATS[reading.format].layouts
-    if len(layouts) == 1:
-        return layouts[0].apply(reading)
-    first = next(iter(first_lines(path)), "")
-    likely = [layout for layout in layouts if re.fullmatch(layout.line, first)]
-    likely += [one for one in layouts if one.header and len(first.split(one.separator)) == len(one.header)]
-    if likely:
-        return likely[0].apply(reading)
-    if not first:
-        raise EmptyFileError(f"{path} holds no text; give a file with events")
-    known = " or ".join(layout.described for layout in layouts)
-    raise DataError(f"{path}, line 1: {quote(first)} is not {reading.format} ({known}); name its columns")
+    first = next(iter(first_lines(path)), "") if len(layouts) > 1 else ""
+
+    def fit(layout: FilePlan) -> tuple[bool, bool]:
+        is_like = re.fullmatch(layout.line, first) is not None
+        return is_like, bool(layout.header) and len(first.split(layout.separator)) == len(layout.header or ())
+
+    return max(layouts, key=fit).apply(reading)
 
 
 def _take_for(name: FormatName, reading: Reading, layout: FilePlan | None = None) -> FilePlan:
@@ -200,8 +180,6 @@ def _recognise_objects(path: Path, lines: list[str], plan: FilePlan) -> FilePlan
     """Recognise the keys of JSON lines."""
     objects = read_objects(lines)
     keys = dict.fromkeys(key for content in objects for key in content)
-    if plan.format == "auto" and plan.is_plain and {"reviewerID", "asin", "overall", "unixReviewTime"} <= keys.keys():
-        return _take_for("amazon-reviews", plan)
     cells = {key: [content.get(key) for content in objects] for key in keys}
     sample = {key: [str(one) if isinstance(one, str | int | float) else "" for one in cells[key]] for key in keys}
     return _recognise_table(replace(plan, format="json-lines"), "JSON lines", path, sample)

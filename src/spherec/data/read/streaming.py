@@ -19,7 +19,7 @@ _BLOCK_BYTES = 1 << 24
 _LONGEST_RECORD = 1 << 26
 _SAMPLE_BYTES = 1 << 20  # by which a file is recognised
 _NO_TEXT = {
-    b"PK\x03\x04": "a zip archive (or an Excel workbook, or a damaged prepared file)",
+    b"PK\x03\x04": "a zip archive (an Excel workbook, or a matrix, which Interactions.from_matrix takes)",
     b"PAR1": "a Parquet file, which format='parquet' (--format parquet) reads",
     b"\xfd7zX": "packed by xz",
     b"\x28\xb5\x2f\xfd": "packed by zstd",
