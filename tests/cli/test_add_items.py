@@ -4,8 +4,8 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import polars as pl
 import pytest
-import scipy.sparse as sp
 
 from spherec import load
 from spherec.data.output_files import lock_output
@@ -175,8 +175,9 @@ def test_every_command_takes_tables_and_matrices(spherec, folder, ids):
     """The ids of a CSV are texts, those of a matrix numbers; either way row 3 of a matrix is the item 3."""
     events, model = folder / "events.csv", folder / "m.spherec"
     if ids == "numbers":
-        events = folder / "matrix.npz"
-        sp.save_npz(events, sp.csr_array(np.tile(np.eye(4), (12, 10))))
+        events = folder / "events.parquet"
+        users, items = np.nonzero(np.tile(np.eye(4), (12, 10)))
+        pl.DataFrame({"user": users, "item": items}).write_parquet(events)
     files = write_features(folder, range(40))
     given = [word for path in files for word in ("--item-features", path)]
     done = spherec("train", events, *given, "-o", model, *SETTINGS[:4], "--epochs", "1", "--device", "cpu")

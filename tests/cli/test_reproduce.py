@@ -130,8 +130,10 @@ KEPT_USERS, KEPT_ITEMS = 25, 30
 
 def amazon(path):
     """Users like 26 items or more; one likes too few, and one rates low."""
-    rows = [f"A{user},B{item},5.0,{item}" for user in range(KEPT_USERS) for item in range(KEPT_ITEMS - user % 5)]
-    rows += [f"AFEW,B{item},5.0,1" for item in range(19)] + [f"ALOW,B{item},4.0,1" for item in range(30)]
+    rows = [f"A{user:09},B{item:09},5.0,{item}" for user in range(KEPT_USERS) for item in range(KEPT_ITEMS - user % 5)]
+    rows += [f"AFEW000000,B{item:09},5.0,1" for item in range(19)] + [
+        f"ALOW000000,B{item:09},4.0,1" for item in range(30)
+    ]
     path.write_text("\n".join(rows) + "\n")
 
 
@@ -156,7 +158,7 @@ BAD = {
     "unknown row": (("--rows", f"{ROW},best"), ["has no row best", "two-stage-5-256"]),
     "no file": (("--data", "no-such.csv"), ["no-such.csv"]),
     "no file of a pattern": (("--data", "no-such-*.csv"), ["no-such-*.csv"]),
-    "not the published file": (("--data", "{csv}"), ["User-ID"]),
+    "not the published file": (("--data", "{csv}"), ["a.csv"]),
     "output is a file": (("-o", "{csv}"), ["a.csv"]),
 }
 

@@ -3,7 +3,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec.data.cuts import Cut
@@ -49,16 +49,6 @@ def test_a_cut_is_value_then_users_then_items_or_the_core(pairs, value, per_user
     assert (as_dict(events), len(events.steps)) == (pairs, 1)
 
 
-@given(PAIRS, LEAST, LEAST)
-def test_a_core_is_stable_and_cutting_it_again_changes_nothing(pairs, per_user, per_item):
-    cut = Cut(min_per_user=per_user, min_per_item=per_item, iterate=True)
-    core = outcome(cut, events_of(pairs))
-    assume(core)
-    for axis, least in ((0, per_user), (1, per_item)):
-        assert min(Counter(pair[axis] for pair in core).values()) >= least
-    assert outcome(cut, events_of(core)) == core
-
-
 @given(st.sets(st.tuples(st.integers(0, 3), st.sampled_from("abc")), min_size=1, max_size=8))
 def test_a_core_is_the_largest_part_of_its_kind(pairs):
     """By trying all parts."""
@@ -72,29 +62,11 @@ def test_a_core_is_the_largest_part_of_its_kind(pairs):
     assert set(outcome(cut, events_of(dict.fromkeys(pairs, 1)))) == largest
 
 
-def test_a_minimum_once_and_until_stable_differ_where_a_cut_undercuts_another():
-    chain = events_of(dict.fromkeys([(1, "a"), (1, "b"), (2, "b"), (2, "c")], 1))
-    once = Cut(min_per_user=2, min_per_item=2)(chain)
-    assert list(as_dict(once)) == [(1, "b"), (2, "b")]  # its users now have one item
-    with pytest.raises(DataError, match="until stable"):
-        Cut(min_per_user=2, min_per_item=2, iterate=True)(chain)
-
-
 def test_events_without_values_count_one_each():
     events = Events.from_columns([1, 2], ["a", "b"])
     assert len(Cut(min_value=1)(events)) == 2
     with pytest.raises(DataError, match=r"1\.5"):
         Cut(min_value=1.5)(events)
-
-
-def test_steps_say_what_was_done_and_what_was_left():
-    events = events_of({(1, "a"): 5, (1, "b"): 4, (2, "a"): 5, (3, "a"): 1, (3, "c"): 5})
-    cut = Cut(min_value=4, min_per_user=2)(events)
-    assert [(step.name, step.users, step.items, step.pairs) for step in cut.steps] == [
-        ("read", 3, 3, 5),
-        ("value >= 4", 3, 3, 4),
-        ("users with >= 2 items", 1, 2, 2),
-    ]
 
 
 def test_no_cut_is_no_step():

@@ -14,7 +14,6 @@ import spherec
 from spherec import Features
 from spherec.data.feature_columns import guess_kind, read_cells
 from spherec.data.features import read_sources, write_sources
-from spherec.data.ids import IdMap
 from spherec.errors import ArgumentError, DataError
 
 BOOKS = {
@@ -229,16 +228,6 @@ def test_features_follow_the_items_of_the_data():
     for wrong in (["x", "y"], [1, 2]):
         with pytest.raises(DataError, match=r"'x'|1"):
             features.align(wrong)
-
-
-def test_ids_are_written_as_those_of_the_data():
-    features = Features.from_matrix(np.eye(3))
-    texts = features.spell_ids(IdMap(["0", "x"]))
-    assert list(texts.item_ids) == ["0", "1", "2"]
-    assert list(texts.spell_ids(IdMap([7, 8])).item_ids) == [0, 1, 2]
-    with pytest.raises(DataError, match="'07'"):  # another spelling: another item
-        Features.from_matrix(np.eye(2), ["7", "07"]).spell_ids(IdMap([7, 8]))
-    assert np.array_equal(texts.matrix, features.matrix)
 
 
 def test_numbers_of_other_items_stay_within_the_range_of_the_first():

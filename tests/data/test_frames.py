@@ -46,11 +46,6 @@ def test_names_of_other_columns_and_data_are_refused():
             CML().fit(data, name="title", **options)
 
 
-def test_columns_may_be_called_by_numbers():
-    data = Interactions.from_frame(pd.DataFrame([[1, 7, "Emma"], [2, 8, None]]), user=0, item=1, name=2)
-    assert (list(data.item_ids), data.item_names) == ([7, 8], ("Emma", None))
-
-
 @FRAMES
 @pytest.mark.parametrize("column", ["rating", "Play Count"])
 def test_a_column_of_ratings_or_counts_that_is_not_used_is_told(frame_of, column):

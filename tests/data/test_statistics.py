@@ -20,17 +20,6 @@ def test_statistics_equal_the_plain_count(pairs):
         assert value == pytest.approx(expected), name
 
 
-def test_a_worked_example():
-    """100 items: 99 with one user, one with three."""
-    pairs = [(0, item) for item in range(100)] + [(1, 0), (2, 0)]
-    found = statistics(Interactions.from_pairs(*zip(*pairs, strict=True)))
-    assert (found.users, found.items, found.pairs) == (3, 100, 102)
-    assert found.density_percent == pytest.approx(100 * 102 / 300)
-    assert found.items_per_user == CountSummary(smallest=1, median=1, mean=34, largest=100)
-    assert found.users_per_item == CountSummary(smallest=1, median=1, mean=1.02, largest=3)
-    assert found.top_percent_share == pytest.approx(100 * 3 / 102)
-
-
 def test_users_and_items_without_interactions_are_not_counted():
     assert statistics(Interactions.from_matrix(np.zeros((2, 2)))).items_per_user == CountSummary(0, 0, 0, 0)
     matrix = np.zeros((5, 7))

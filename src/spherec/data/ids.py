@@ -106,9 +106,6 @@ class IdMap(Sequence[Hashable]):
             return NotImplemented
         return self._values.dtype == other._values.dtype and np.array_equal(self._values, other._values)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return np.array(self._values, dtype=dtype, copy=copy)
-
     def __reduce__(self) -> tuple[Any, ...]:
         return IdMap, (self._values,)  # checked and read-only again
 

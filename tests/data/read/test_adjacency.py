@@ -31,11 +31,6 @@ def test_every_word_after_the_first_is_an_item_of_the_lines_user(
     assert found == [(user, item) for user, items in zip(users, lists, strict=True) for item in items]
 
 
-def test_users_without_items_do_not_come_out_but_keep_their_number(write, rows):
-    assert rows(write("users.dat", "2 10 11\n0\n1 10\n"), format="citeulike") == [("0", "10"), ("0", "11"), ("2", "10")]
-    assert rows(write("train.txt", "5 10\n6\n7 11\n"), format="adjacency") == [("5", "10"), ("7", "11")]
-
-
 @pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\x1c", "\x85", "\u2028", "\r"])
 def test_only_a_line_feed_ends_a_line(write, rows, odd):
     path = write("users.dat", f"2 10{odd} 11\n1 12\n")

@@ -1,13 +1,12 @@
 import csv
 import io
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from spherec import errors
-from spherec.data.read import read, read_events, streaming
+from spherec.data.read import read_events
 from spherec.data.read.formats import Reading
 
 MISSING = ["", "NaN", "nan", "NA", "<NA>", "NULL", "null", "\\N", "None"]
@@ -50,22 +49,13 @@ def test_what_the_csv_module_wrote_comes_back_at_any_block_size(write, rows, blo
         assert rows(write(f"a.{suffix}", text)) == pairs
 
 
-@pytest.mark.parametrize("separator", ["\t", ",", ";", "|", "::"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("last", [True, False], ids=["", "no-last-line-end"])
-def test_usual_separators_are_found_by_themselves(write, rows, separator, end, last):
-    lines = [("x y", "item", "user"), ("q", "i1", "u1"), ("", "i2", "u2")]
-    text = end.join(separator.join(line) for line in lines) + end * last
-    assert rows(write("a", text)) == [("u1", "i1"), ("u2", "i2")]
-
-
 ODD_IDS = ["007", "7", "7.0", "1e3", " 7", "7 ", "true", "-0", "N/A", "0x10"]
 PLAYS = 'u1\tm1\tThe "Who\t5\nu2\tm2\t"Heroes"\t3\n'
 # Text, how it is read, rows.
 READ = {
     **{
-        f"separator {one}": (f"item{one}user\ni{one}u,v\n", {"separator": one}, [("u,v", "i")])
-        for one in (" ", "^", "||", "<->")
+        f"separator {one}": (f"item{one or '::'}user\ni{one or '::'}u,v\n", {"separator": one}, [("u,v", "i")])
+        for one in (" ", "^", "||", "<->", None)
     },
     "odd ids": ("user,item\n" + "".join(f"{one},{one}\n" for one in ODD_IDS), {}, [(one, one) for one in ODD_IDS]),
     "values": (
@@ -112,28 +102,6 @@ READ = {
 @pytest.mark.parametrize(("text", "how", "expected"), READ.values(), ids=READ)
 def test_cells_are_what_is_written(write, rows, text, how, expected):
     assert rows(write("a", text), **how) == expected
-
-
-@pytest.mark.parametrize("blank", ["\n", "\r\n", "\n\n\r\n"])
-@given(size=SIZES)
-def test_blank_lines_are_no_records(write, rows, blocks_of, blank, size):
-    text = f"user,item\n{blank}a,b\n{blank}c,d\n{blank}"
-    with blocks_of(size):
-        assert rows(write("a.csv", text)) == [("a", "b"), ("c", "d")]
-
-
-@given(size=SIZES)
-def test_quotes_are_plain_text_in_a_tab_separated_file_whose_header_has_none(write, rows, blocks_of, size):
-    path = write("a.tsv", 'user\titem\nu\t12" single\nv\t"Heroes\nw\tx\n')
-    with blocks_of(size):
-        assert rows(path) == [("u", '12" single'), ("v", '"Heroes'), ("w", "x")]
-
-
-def test_one_stray_quote_does_not_bind_a_long_tab_separated_file_into_one_record(write, rows, blocks_of, monkeypatch):
-    monkeypatch.setattr(streaming, "_LONGEST_RECORD", 200)
-    path = write("a.tsv", 'user\titem\nu\t12" single\n' + "v\tx\n" * 200)
-    with blocks_of(50):
-        assert len(rows(path)) == 201
 
 
 @given(size=SIZES, limit=st.integers(1, 12))
@@ -213,10 +181,3 @@ def test_times_are_numbers_or_become_seconds_since_1970(write, rows, blocks_of, 
 def test_errors_name_the_line_at_any_block_size(write, rows, blocks_of, text, how, said, size):
     with blocks_of(size), pytest.raises(errors.DataError, match=said):
         rows(write("a.csv", text), **how)
-
-
-def test_repeated_pairs_without_a_stated_rule_are_told_at_the_line_of_the_caller(write):
-    path = write("a.csv", "user,item\nu,i\nu,i\n")
-    with pytest.warns(errors.DuplicatePairsWarning, match="1 of 2 events repeat") as told:
-        assert len(read(path)) == 1
-    assert Path(told[0].filename) == Path(__file__)

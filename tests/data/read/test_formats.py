@@ -1,5 +1,4 @@
 import numpy as np
-import polars as pl
 import pytest
 
 from spherec.data.cuts import Cut
@@ -70,11 +69,6 @@ def test_official_files_are_read_row_by_row_and_merged_by_their_own_rule(
         assert len(read(path, format=format, cut=Cut(min_value=0))) == len(merged)  # and without a warning
 
 
-@pytest.mark.parametrize("name", ["a.tsv", "a.CSV", "a.txt", "a", "a.v2.csv.gz", "a.gz"])
-def test_by_name_everything_unknown_is_delimited(write, rows, name):
-    assert rows(write(name, "item\tuser\n1\t2\n")) == [("2", "1")]
-
-
 @pytest.mark.parametrize("compress", [True, False])
 def test_a_prepared_file_is_read_by_its_content_whatever_its_name_and_keeps_names(tmp_path, compress):
     data = Interactions.from_pairs(["u", "u", "v"], [1, 2, 3], times=[5, 6, 7]).with_item_names({1: "one"})
@@ -114,11 +108,6 @@ def test_what_a_prepared_file_would_ignore_is_refused(tmp_path):
     np.savez(tmp_path / "y.npz", x=np.arange(3))
     with pytest.raises(DataError, match=r"y\.npz is a zip archive"):  # of NumPy's own
         read(tmp_path / "y.npz")
-
-
-def test_parquet_is_known_by_its_content(tmp_path):
-    pl.DataFrame({"user": [1], "item": ["a"]}).write_parquet(tmp_path / "part-00000")
-    assert list(read(tmp_path / "part-00000").item_ids) == ["a"]
 
 
 @pytest.mark.parametrize(

@@ -97,12 +97,6 @@ def test_nesting_too_deep_to_be_read_is_refused_with_the_line(write, rows):
     assert len(str(failure.value)) < 400
 
 
-@pytest.mark.parametrize("other", [[], {"a": 1}, "x", None, [[1], "y"]], ids=json.dumps)
-def test_fields_that_nobody_asked_for_may_be_of_any_type_on_any_line(write, rows, other):
-    path = write("a.jsonl", lines({"user": 1, "item": 2, "p": {"b": [0]}}, {"user": 3, "item": 4, "p": other}))
-    assert rows(path) == [(1, 2), (3, 4)]
-
-
 @pytest.mark.parametrize("nested", [{"id": 1}, ["a", "b"], True], ids=json.dumps)
 @pytest.mark.parametrize("line", [1, 2])
 def test_what_is_no_id_is_refused_though_a_string_could_be_made_of_it(write, rows, nested, line):

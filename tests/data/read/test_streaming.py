@@ -68,10 +68,6 @@ def test_gzip_members_written_one_after_the_other_are_one_text(write):
     assert [part.text for part in read_blocks(path, Reading())] == [b"a\nbc\n"]
 
 
-def test_gzip_is_told_by_content_not_by_name(write):
-    assert next(read_blocks(write("a.csv", gzip.compress(b"a\n")), Reading())).text == b"a\n"
-
-
 def test_a_record_that_never_ends_is_refused_before_memory_is_full(write, monkeypatch):
     monkeypatch.setattr(streaming, "_LONGEST_RECORD", 100)
     path = write("a.csv", 'a\nb,"c\n' + "d\n" * 100)

@@ -1,7 +1,7 @@
 """Tables of items: their names, their ids, their features. Importing this brings no polars."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -69,10 +69,12 @@ def read_names(
         encoding: The encoding of a text file. By default UTF-8, or what a recognised format has.
     """
     refuse_without_polars()
+    import polars as pl
+
     path = Path(path)
-    reading = Reading(header=header, encoding=encoding or "utf-8")
-    plan = _recognise(path, _NAMES, reading, id, name)
-    names = _by_id(_read_texts(path, plan))
+    plan = _recognise(path, _NAMES, Reading(header=header, encoding=encoding or "utf-8"), id, name)
+    tables = (rows.frame.cast(pl.String).iter_rows() for rows in reader_of(plan.format)(path, plan))
+    names = {external: text for table in tables for external, text in table if external and text}
     if not names:
         shown = " and ".join(map(repr, plan.roles.values()))
         raise DataError(f"{path} has no names: columns {shown} are empty; name the right ones")
@@ -191,15 +193,3 @@ def _list_columns(path: Path, reading: Reading, *, may_lack_header: bool = False
             encoding = "latin-1" if any("\ufffd" in line for line in lines) else plan.encoding
             plan = replace(plan, header=header, separator=separator, quotes=False, encoding=encoding)
     return plan, [table.names for table in delimited.list_tables(path, plan)]
-
-
-def _read_texts(path: Path, plan: FilePlan) -> Iterator[tuple[str | None, ...]]:
-    """Yield the cells of the columns as texts, row by row."""
-    import polars as pl
-
-    for rows in reader_of(plan.format)(path, plan):
-        yield from rows.frame.cast(pl.String).iter_rows()
-
-
-def _by_id(rows: Iterable[tuple[str | None, ...]]) -> dict[str, str]:
-    return {external: text for external, text in rows if external and text}
