@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import polars as pl
 import pytest
+import scipy.sparse as sp
 
 from spherec import load
 from spherec.data.output_files import lock_output

@@ -131,9 +131,8 @@ KEPT_USERS, KEPT_ITEMS = 25, 30
 def amazon(path):
     """Users like 26 items or more; one likes too few, and one rates low."""
     rows = [f"A{user:09},B{item:09},5.0,{item}" for user in range(KEPT_USERS) for item in range(KEPT_ITEMS - user % 5)]
-    rows += [f"AFEW000000,B{item:09},5.0,1" for item in range(19)] + [
-        f"ALOW000000,B{item:09},4.0,1" for item in range(30)
-    ]
+    rows += [f"AFEW000000,B{item:09},5.0,1" for item in range(19)]
+    rows += [f"ALOW000000,B{item:09},4.0,1" for item in range(30)]
     path.write_text("\n".join(rows) + "\n")
 
 
