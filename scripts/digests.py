@@ -343,7 +343,6 @@ def write_tables(folder: Path) -> dict[str, list[str]]:
     (folder / "users.dat").write_text(
         "\n".join(" ".join(map(str, [len(set(own)), *sorted(set(own))])) for own in likes)
     )
-    sp.save_npz(folder / "matrix.npz", sp.csr_matrix(sp.random(80, 90, density=0.1, random_state=1)))
     few = ["--min-per-user", "12", "--min-per-item", "22"]
     tables = ("events.csv", "events.csv.gz", "events.tsv", "events.jsonl", "events.parquet", "text.parquet", "parts")
     return {
@@ -356,7 +355,6 @@ def write_tables(folder: Path) -> dict[str, list[str]]:
         "ratings.dat": [str(folder / "ratings.dat"), "--min-value", "3"],
         "lists": [str(folder / "lists.txt"), "--format", "adjacency"],
         "users.dat": [str(folder / "users.dat"), "--format", "citeulike"],
-        "matrix.npz": [str(folder / "matrix.npz")],
     }
 
 
