@@ -56,15 +56,17 @@ def test_a_disk_without_room_leaves_the_old_file(tmp_path, name, write):
         assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == dict.fromkeys(written, OLD), size
 
 
-def test_folders_of_killed_writers_are_removed(tmp_path):
-    from spherec.data.output_files import atomic_folder
+def test_folders_of_killed_writers_are_removed_and_those_of_living_ones_stay(tmp_path):
+    from spherec.data.output_files import atomic_folder, temporary_folder
 
     left, other = tmp_path / ".lists.parquet.0a1b2c3d.part", tmp_path / ".lists2.parquet.0a1b2c3d.part"
     for folder in (left, other):
         folder.mkdir()
         (folder / "0.parquet").write_bytes(b"rest")
-    MODEL.recommend_to_file(tmp_path / "lists.parquet", k=3)
-    assert not left.exists()
+    with temporary_folder(tmp_path / "lists.parquet") as living:
+        MODEL.recommend_to_file(tmp_path / "lists.parquet", k=3)
+        assert living.exists()
+        assert not left.exists()
     left = tmp_path / ".parts.0a1b2c3d.part"
     left.mkdir()
     with atomic_folder(tmp_path / "parts") as folder:

@@ -59,6 +59,14 @@ def atomic_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
+def temporary_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield an empty folder next to the output `path`, for parts of it; it is removed at the end."""
+    with _writing(path) as (_, temporary):
+        temporary.mkdir()
+        yield temporary
+
+
+@contextmanager
 def _writing(path: str | os.PathLike[str]) -> Iterator[tuple[Path, Path]]:
     """Lock an output; yield the path that it leads to, and a new name next to it, of which nothing stays."""
     with lock_output(path, wait=LONGEST_WRITE) as target:

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import tempfile
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from spherec.data.ids import Ids, list_ids
 from spherec.data.interactions import Interactions
-from spherec.data.output_files import atomic_write, refuse_unwritable
+from spherec.data.output_files import atomic_write, refuse_unwritable, temporary_folder
 from spherec.errors import ArgumentError, MissingPackageError, require_polars
 from spherec.ranking import Ranking
 
@@ -213,10 +212,10 @@ def _write_parquet(path: str | PathLike[str], tables: Iterator["pl.DataFrame"]) 
     import polars as pl
 
     rows = 0
-    with tempfile.TemporaryDirectory(dir=Path(path).resolve().parent, prefix=f".{Path(path).name}.") as folder:
+    with temporary_folder(path) as folder:
         parts: list[Path] = []
         for table in tables:
-            parts.append(Path(folder, f"{len(parts)}.parquet"))
+            parts.append(folder / f"{len(parts)}.parquet")
             table.write_parquet(parts[-1])
             rows += len(table)
         with atomic_write(path) as file:
