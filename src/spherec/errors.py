@@ -50,6 +50,10 @@ class TrainingError(SpherecError, RuntimeError):
     """A training run cannot continue."""
 
 
+class WorseModelError(TrainingError):
+    """An update would make a model worse than its gate allows."""
+
+
 class NotEnoughMemoryError(TrainingError):
     """A training run cannot continue because memory is short."""
 
@@ -88,6 +92,10 @@ class CheckpointWarning(UserWarning):
 
 class SkippedIdsWarning(UserWarning):
     """A list of items that may or must not be listed has some that the model does not know; they are skipped."""
+
+
+class NothingNewWarning(UserWarning):
+    """There is nothing in new interactions that a model has not learned from; it stays as it is."""
 
 
 class UnknownContentWarning(UserWarning):

@@ -11,16 +11,18 @@ from hypothesis import strategies as st
 
 import spherec
 from spherec.data.interactions import Interactions
-from spherec.errors import ArgumentError, DataError
-from spherec.evaluation import evaluate
+from spherec.errors import ArgumentError, DataError, NothingNewWarning, WorseModelError
+from spherec.evaluation import Validation, evaluate
 from spherec.optim import Adam
 from spherec.recommender import CML, cml
 from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.growth import Growth, initial_vectors, merge
 from tests.oracles import pairs_of
 from tests.recommender.models import ITEMS, USERS, make, model_of, small
+from tests.training.planted import TRAIN as PLANTED
 
 DATA = small()
+LATER = np.random.default_rng(0).random(len(PLANTED)) < 0.2
 PAIRS = st.lists(st.tuples(st.sampled_from([*USERS, "zoe", "max"]), st.sampled_from([*ITEMS, "new"])), min_size=1)
 
 
@@ -102,6 +104,37 @@ def test_the_length_goes_by_the_share_of_new_pairs():
         assert growth.plan(config, 7, None) == (replace(config, epochs=7), 0.05 if new > 9 else 0.0)
         short = replace(config, epochs=2)
         assert growth.plan(short, None, None) == (short, 0.0), "never longer than the first run"
+
+
+def test_where_nothing_is_new_the_model_stays():
+    model = quick().fit(DATA, validation=0)
+    artifact = model.artifact
+    with pytest.warns(NothingNewWarning):
+        assert model.partial_fit(as_interactions(list(pairs_of(DATA))[:9])) is model
+    assert model.artifact is artifact
+
+
+def test_a_gate_refuses_an_update_that_makes_lists_worse(monkeypatch):
+    """It is measured on new pairs of users and items that the model knows; the update itself learns from all."""
+    model = quick(epochs=30, optimizer={"learning_rate": 0.03}).fit(PLANTED.filter(~LATER), validation=0)
+    new, before, seen, validate = PLANTED.filter(LATER), model.artifact, [], Validation.__call__
+    monkeypatch.setattr(Validation, "__call__", lambda *given: seen.append(validate(*given)) or seen[-1])
+    model.partial_fit(new, epochs=3, validation=0, gate=0.2)
+    assert torch.equal(
+        model.vectors.item_table, make(before).partial_fit(new, epochs=3, validation=0).vectors.item_table
+    )
+    assert len(seen) == 2
+    assert min(seen) > 0.3, "it is not measured on pairs that it has learned from, but knows the clusters"
+    strangers = Interactions.from_pairs([901, 902], [901, 901])  # nothing to measure
+    assert model.partial_fit(strangers, gate=0.0).data.n_users == PLANTED.n_users + 2
+    with pytest.raises(ArgumentError, match="gate"):
+        model.partial_fit(Interactions.from_pairs([903], [901]), gate=2)
+    monkeypatch.setattr(Validation, "__call__", lambda *_: 1.0 if seen.pop() else 0.0)
+    seen[:] = [0, 1]
+    kept = make(before)
+    with pytest.raises(WorseModelError, match="gate"):
+        kept.partial_fit(new, epochs=1, gate=0.9)
+    assert kept.artifact is before
 
 
 def test_ids_of_another_type_are_not_taken_for_new():

@@ -27,6 +27,8 @@ _COMMANDS = {
         "data": "Prepare, describe, split and inspect interactions.",
         "train": "Train a model: one vector for each user and item; a user's nearest items are those to recommend.",
         "add-items": "Add items that nobody has yet, placed by their features, without training.",
+        "update": "Learn from new events: new users, items and pairs. For a job that runs every night.",
+        "remove": "Take users or items out of a model.",
         "presets": "List the presets for training; with a name, print all settings of that preset.",
     },
     "Use a model": {
@@ -46,7 +48,12 @@ _COMMANDS = {
 }
 _SENTENCES = {name: sentence for panel in _COMMANDS.values() for name, sentence in panel.items()}
 _OF_SEVERAL = ("train", "evaluate")  # commands that processes of torchrun run together
-_FILES = {"similar": "recommend", "explain": "recommend", "info": "recommend"}  # all others are named as their command
+_FILES = {
+    "similar": "recommend",
+    "explain": "recommend",
+    "info": "recommend",
+    "remove": "update",
+}  # all others are named as their command
 
 
 class LateGroup(TyperGroup):

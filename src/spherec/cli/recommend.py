@@ -50,7 +50,7 @@ class Asking:
 
     def filters(self, known: IdMap) -> dict[str, Any]:
         """Return the filters as the library takes them."""
-        ids = {"only": _split_ids(self.only, known), "exclude": _split_ids(self.exclude, known)}
+        ids = {"only": split_ids(self.only, known), "exclude": split_ids(self.exclude, known)}
         return {**ids, "diversity": self.diversity}
 
 
@@ -105,7 +105,7 @@ def recommend_command(
     loaded, k, as_json = filters.load(model), filters.k, filters.as_json
     data, options = loaded.data, filters.options(loaded.data.item_ids)
     if filters.items is not None:
-        results = loaded.recommend_for(_split_ids(filters.items, data.item_ids) or (), k, **options)
+        results = loaded.recommend_for(split_ids(filters.items, data.item_ids) or (), k, **options)
         print_results(results, as_json, ["user"], lambda _: "For a user with these items")
         return _tell_fallback(results)
     who = None if filters.everybody else _read_ids(users or [], data.user_ids)
@@ -187,7 +187,7 @@ def info_command(model: ModelPath, as_json: AsJson = False) -> None:
     show("Settings, as 'spherec train --config' reads them:\n", made.config.to_toml())
 
 
-def _split_ids(text: str | None, known: IdMap) -> list[Hashable] | None:
+def split_ids(text: str | None, known: IdMap) -> list[Hashable] | None:
     """Return the ids of an option: comma-separated, or @FILE."""
     if text is None:
         return None

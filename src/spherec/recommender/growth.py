@@ -7,7 +7,7 @@ import math
 import warnings
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -32,6 +32,14 @@ _FEWEST_EPOCHS = 3  # of a run with a handful of new pairs
 # --- New pairs and users ---------------------------------------------------------------------------------------------
 
 
+class News(NamedTuple):
+    """The material of an update."""
+
+    pairs: Interactions
+    item_features: Any = None
+    "Tables of new and of changed items."
+
+
 @dataclass(frozen=True)
 class Growth:
     """Old and new pairs together."""
@@ -40,6 +48,10 @@ class Growth:
     "All pairs; old ids keep their indices, new ones come after them."
     fresh: NDArray[np.bool_]
     "(E,) True for pairs that the model has not learned from."
+
+    def is_news_to(self, artifact: Artifact) -> bool:
+        """Tell whether there is a pair or a weight that the model has not learned from."""
+        return bool(self.fresh.any()) or self.data.checksums["weights"] != artifact.data.checksums["weights"]
 
     def plan(self, config: Training, epochs: int | None, validation: float | None) -> tuple[Training, float]:
         """Return the settings of the continued run and the share of the new pairs to hold out.
@@ -95,8 +107,6 @@ def initial_vectors(growth: Growth, artifact: Artifact, fold_in: FoldIn) -> Dens
     Old rows stay where they are, new users are placed by their items, new items begin among their users, with the reach
     of items that have as many.
     """
-    if not growth.fresh.any() and growth.data.checksums["weights"] == artifact.data.checksums["weights"]:
-        raise DataError("there is nothing new in these interactions; give some that the model has not learned from")
     data, vectors = growth.data, artifact.vectors
     generator = rng.torch_stream(artifact.config.seed, "new vectors", data.n_users, data.n_items)
     random = DenseVectors.random(data.n_users, data.n_items, artifact.config.dim, generator)
@@ -116,17 +126,16 @@ def initial_vectors(growth: Growth, artifact: Artifact, fold_in: FoldIn) -> Dens
 
 
 def grow(
-    artifact: Artifact, new: Interactions, item_features: Any, fold_in: FoldIn
+    artifact: Artifact, growth: Growth, news: News, fold_in: FoldIn
 ) -> tuple[Growth, DenseVectors, Features | None, FeatureMap | None]:
     """Return the pairs, vectors, features and map from which a model continues.
 
     Items that only the new features describe are added. New items with features begin where these place them.
     """
-    growth = merge(artifact.data, new)
     initial, old, described = initial_vectors(growth, artifact, fold_in), artifact.features, None
-    if item_features is not None:
-        tables = item_features if isinstance(item_features, tuple) else (item_features,)
-        described = transform_features(artifact, tables, of=new)
+    if news.item_features is not None:
+        tables = news.item_features if isinstance(news.item_features, tuple) else (news.item_features,)
+        described = transform_features(artifact, tables, of=news.pairs)
     if old is None:
         return growth, initial, None, None
     data = growth.data if described is None else extend_items(growth.data, described)
@@ -134,6 +143,63 @@ def grow(
     is_new = np.arange(data.n_items) >= artifact.vectors.n_items  # (I,)
     anew = features.known & (is_new | (data.users_per_item == 0))  # (I,) or nobody has it
     return Growth(data, growth.fresh), *_put_described(artifact, initial, features, anew)
+
+
+def split_known(
+    growth: Growth, artifact: Artifact, new: Interactions, share: float
+) -> tuple[Interactions, Interactions]:
+    """Hold out a share of the new pairs of users and items that the model knows.
+
+    Return the other new pairs, and those held out, with the ids of the model.
+    """
+    data, known = growth.data, artifact.data
+    is_old = (data.users < known.n_users) & (data.indices < known.n_items)  # (E,)
+    pairs = np.flatnonzero(growth.fresh & is_old)
+    tested = rng.stream(artifact.config.seed, "gate").permutation(pairs)[: math.ceil(share * len(pairs))]
+    held = data.filter(np.isin(np.arange(len(data)), tested))
+    users, items = known.user_ids.find(new.user_ids)[new.users], known.item_ids.find(new.item_ids)[new.indices]  # (n,)
+    gone = np.isin(pair_keys(users, items, known.n_items), pair_keys(held.users, held.indices, known.n_items))
+    return new.filter(~(gone & (users >= 0) & (items >= 0))), held
+
+
+def remove_rows(artifact: Artifact, users: NDArray[np.int64], items: NDArray[np.int64]) -> Artifact:
+    """Return the model without these users and items: without their rows, pairs, ids, names and features.
+
+    What the other rows have learned from them stays.
+    """
+    data, vectors, learned = artifact.data, artifact.vectors, artifact.feature_map
+    kept_users, kept_items = (
+        np.delete(np.arange(n), gone) for n, gone in ((data.n_users, users), (data.n_items, items))
+    )
+    pairs = data.filter(~(np.isin(data.users, users) | np.isin(data.indices, items)))
+    number = np.zeros(data.n_items, dtype=np.int32)
+    number[kept_items] = np.arange(len(kept_items))
+    item_ids = IdMap(data.item_ids.array[kept_items])
+    left = Interactions(
+        indptr=np.concatenate(([0], np.cumsum(pairs.items_per_user[kept_users]))),
+        indices=number[pairs.indices],
+        user_ids=IdMap(data.user_ids.array[kept_users]),
+        item_ids=item_ids,
+        item_names=None if data.item_names is None else tuple(data.item_names[item] for item in kept_items.tolist()),
+        weights=pairs.weights,
+    )
+    at_users, at_items = torch.from_numpy(kept_users), torch.from_numpy(kept_items)
+    reach, stored, features = vectors.item_reach, artifact.stored_fold_in, artifact.features
+    return replace(
+        artifact,
+        data=left,
+        vectors=replace(
+            vectors,
+            user_table=vectors.user_table[at_users],
+            item_table=vectors.item_table[at_items],
+            item_reach=None if reach is None else reach[at_items],
+        ),
+        checksum=None,
+        stored_fold_in=None if stored is None else replace(stored, law=stored.law[kept_items]),
+        features=None if features is None else replace(features.align(item_ids), left_out=()),
+        feature_map=None if learned is None else replace(learned, lengths=learned.lengths[at_items]),
+        shards=(),
+    )
 
 
 def _lengthen(rows: Tensor, length: int, value: float = 0.0) -> Tensor:
