@@ -14,12 +14,12 @@ import spherec
 
 ROOT = Path(__file__).parents[1]
 CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and the protocol of the family
-    "ground": 2200 + 230,
+    "ground": 2200 + 240,
     "kernels": 2700 + 230,
     "data": 4310,
     "training": 1540,
     "ranking, evaluation": 1700,
-    "recommender": 2025,
+    "recommender": 2190,
     "distributed": 1645,
     "lab": 3250,
     "serve": 2020,
@@ -28,10 +28,10 @@ CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and t
     "cli": 2320,
     "bench": 0,
 }
-CORE, SOURCE, TESTS = 14_920, 24_670, 24_590
+CORE, SOURCE, TESTS = 15_095, 24_950, 24_780
 SCRIPTS = 4_095
 
-OPTIONS, COMMAND = 186, (20, 60)
+OPTIONS, COMMAND = 187, (20, 60)
 "Options of all commands together; options of one command and lines of its help."
 WIDER = {
     "train": (21, 60),
