@@ -59,7 +59,6 @@ class Answers:
         reasons = _REASONS if body.explain is True else int(body.explain)
         n_lists = len(body.users) + (body.items is not None) + len(body.vectors)
         self._check_lists(n_lists, body.k, body.offset, reasons)
-        self._check_count("items", len(body.items or ()), self._options.max_ids)
         query, skipped = self._filter(served, body)
         query = query._replace(exclude_seen=body.exclude_seen, mainstream=body.mainstream)
         users = served.find_users(body.users, body.unknown)
@@ -137,8 +136,6 @@ class Answers:
     def score(self, body: schema.ScoreBody) -> schema.ScoreAnswer:
         """Scores of pairs of users and items."""
         served = self._service.served
-        for name, ids in (("users", body.users), ("items", body.items)):
-            self._check_count(name, len(ids), self._options.max_ids)
         users, items = served.find("user", body.users), served.find("item", body.items)
         scores = served.model.score_indices(users, items, mainstream=body.mainstream)
         return {"model": served.checksum, "scores": scores.tolist()}
@@ -161,7 +158,6 @@ class Answers:
             raise ArgumentError(
                 "a server with an index takes no items; add them with spherec add-items, and index anew"
             )
-        self._check_count("items", len(body.items), self._options.max_ids)
         return await self._service.add(body)
 
     @route("GET", "/items/{item:path}")
@@ -192,7 +188,7 @@ class Answers:
         served, options = self._service.served, self._options
         model = served.model
         has_reach = model.vectors.reach is not None
-        limits = {name: getattr(options, f"max_{name}") for name in ("k", "lists", "items", "ids")}
+        limits = {name: getattr(options, f"max_{name}") for name in ("k", "lists", "items")}
         return {
             "model": served.checksum,
             "file": options.model.name,
@@ -207,7 +203,7 @@ class Answers:
             "index": options.index is not None,
             "columns": served.table.distinct,
             "loaded": served.loaded.isoformat(timespec="seconds"),
-            "limits": {**limits, "body_bytes": options.max_body},
+            "limits": {**limits, "ids": schema.MOST_IDS, "body_bytes": options.max_body},
         }
 
     @route("GET", "/map")
@@ -251,8 +247,6 @@ class Answers:
         return [_list_items(served, one) for one in lists]
 
     def _filter(self, served: ServedModel, body: schema.ListBody) -> tuple[Query, int]:
-        for name, ids in (("only", body.only or ()), ("exclude", body.exclude)):
-            self._check_count(name, len(ids), self._options.max_ids)
         return served.filter(body)
 
     def _check_lists(self, n_lists: int, k: int, offset: int = 0, reasons: int = 0) -> None:

@@ -38,8 +38,6 @@ class ServeOptions:
     "Most lists in one request."
     max_items: int = 20_000
     "Most items in one answer, reasons included."
-    max_ids: int = 10_000
-    "Most ids in each of items, only, exclude; most pairs to score."
     max_body: int = 1 << 20
     "Largest body of a request, in bytes."
     drain_seconds: float = 1.0
@@ -53,7 +51,7 @@ class ServeOptions:
 
     def __post_init__(self) -> None:
         check_number("port", self.port, 0, 65535)
-        for name in ("workers", "threads", "queue", "max_k", "max_lists", "max_items", "max_ids", "max_body"):
+        for name in ("workers", "threads", "queue", "max_k", "max_lists", "max_items", "max_body"):
             if (value := getattr(self, name)) is not None:
                 check_number(name, value, 1, 1 << 30)
         if self.max_lists > self.queue:

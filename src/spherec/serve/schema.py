@@ -23,6 +23,12 @@ ColumnRange = Annotated[
 MOST_REASONS = 20
 """Largest number of reasons for each item."""
 
+MOST_IDS = 10_000
+"""Largest number of ids in a field."""
+
+ExternalIds = Annotated[list[ExternalId], Field(max_length=MOST_IDS)]
+"""Ids of users or items."""
+
 
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid")
@@ -33,10 +39,10 @@ class ListBody(_Body):
 
     k: StrictInt = Field(default=10, ge=1, description="Length of each list.")
     offset: StrictInt = Field(default=0, ge=0, description="Items to skip at the top of each list.")
-    only: list[ExternalId] | None = Field(
+    only: ExternalIds | None = Field(
         default=None, description="The only items that may be listed. Ids that the model does not know are skipped."
     )
-    exclude: list[ExternalId] = Field(default=[], description="Items that must not be listed. Unknown ids are skipped.")
+    exclude: ExternalIds = Field(default=[], description="Items that must not be listed. Unknown ids are skipped.")
     filter: dict[str, ColumnValue | list[ColumnValue] | ColumnRange] = Field(
         default={},
         description='Columns of the item table: a value that items must have, a list of which they have one, or {"<": '
@@ -56,8 +62,8 @@ class SimilarBody(ListBody):
 class RecommendBody(ListBody):
     """Lists that are wanted: one for each user, one for the new user, one for each vector."""
 
-    users: list[ExternalId] = Field(default=[], description="Users whom the model knows.")
-    items: list[ExternalId] | None = Field(
+    users: ExternalIds = Field(default=[], description="Users whom the model knows.")
+    items: ExternalIds | None = Field(
         default=None, description="Items of one new user; with none, the most popular items are listed."
     )
     vectors: list[list[FiniteFloat]] = Field(
@@ -80,8 +86,8 @@ class RecommendBody(ListBody):
 class ScoreBody(_Body):
     """Pairs to score: as many users as items, or one of them single."""
 
-    users: list[ExternalId] = Field(min_length=1, description="Users.")
-    items: list[ExternalId] = Field(min_length=1, description="Items.")
+    users: ExternalIds = Field(min_length=1, description="Users.")
+    items: ExternalIds = Field(min_length=1, description="Items.")
     mainstream: FiniteFloat | None = Field(default=None, description="As in /recommend.")
 
 
@@ -96,7 +102,7 @@ class NewItem(_Body):
 class AddBody(_Body):
     """Items to add."""
 
-    items: list[NewItem] = Field(min_length=1, description="The items.")
+    items: list[NewItem] = Field(min_length=1, max_length=MOST_IDS, description="The items.")
 
 
 class ItemName(TypedDict):

@@ -60,31 +60,27 @@ class Service:
         if self.is_stopping:
             raise BusyError("the server is stopping")
 
-    async def refresh(self) -> bool:
-        """Load the files anew if they were replaced, and put the new version in place; return whether there is one.
+    async def pick_up(self) -> None:
+        """Put a new version in place if the files were replaced.
 
-        A version that cannot be loaded raises a `SpherecError`, once for each change of the files; the old one stays.
+        What is wrong with it goes to the log, once for each change of the files, and the old version stays.
         """
         async with self._loading:
             stamp = stamp_files(self.options)
             if stamp == self._stamp:
-                return False
+                return
             self._stamp = stamp
-            served = await asyncio.to_thread(ServedModel.load, self.options)
+            try:
+                served = await asyncio.to_thread(ServedModel.load, self.options)
+            except Exception as error:  # the next file may be good
+                self.metrics.failures.inc()
+                cause = str(error) if isinstance(error, SpherecError) else f"{type(error).__name__}: {error}"
+                _LOG.error("the new model cannot be used; the old one stays", extra={"fields": {"cause": cause}})
+                return
             self.metrics.model.labels(self.served.checksum).set(0)
             self._put(served)
-            return True
-
-    async def pick_up(self) -> None:
-        """Put a new version in place if the files were replaced; whatever is wrong with it goes to the log."""
-        try:
-            if await self.refresh():
-                self.metrics.swaps.inc()
-                _LOG.info("new model in place", extra={"fields": {"model": self.served.checksum}})
-        except Exception as error:  # the old model answers, and the next file may be good
-            self.metrics.failures.inc()
-            cause = str(error) if isinstance(error, SpherecError) else f"{type(error).__name__}: {error}"
-            _LOG.error("the new model cannot be used; the old one stays", extra={"fields": {"cause": cause}})
+            self.metrics.swaps.inc()
+            _LOG.info("new model in place", extra={"fields": {"model": served.checksum}})
 
     async def add(self, body: AddBody) -> AddAnswer:
         """Add items by their features, replace the model file, and answer from it."""
