@@ -75,19 +75,6 @@ def test_every_list_is_the_one_that_it_is_alone(versions, gate):
     assert max(gate.sizes) > 30
 
 
-def test_what_waits_is_ranked_together(served, gate):
-    batcher = Batcher(1, 64, Metrics(), batch=8)
-
-    async def ask():
-        first = await ask_first(batcher, served, gate)
-        rest = [batcher.rank(served, [QUERY] * 2) for _ in range(6)]
-        gate.set()
-        return await asyncio.gather(first, *rest)
-
-    assert [len(lists) for lists in asyncio.run(ask())] == [1, *[2] * 6]
-    assert gate.sizes == [1, 8, 4]
-
-
 def test_a_full_queue_refuses_and_a_closed_one_answers_what_it_has(served, gate):
     batcher = Batcher(1, 3, Metrics(), batch=4)
 

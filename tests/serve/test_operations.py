@@ -2,15 +2,12 @@
 
 import os
 import random
-import re
-import resource
 import shutil
 import signal
 import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,13 +68,10 @@ def test_without_keys_a_foreign_name_is_refused_on_this_machine(model_file):
     assert seen == NAMES
 
 
-MARKS = {"application/json": 200, "Application/JSON; charset=utf-8": 200, "application/vnd.x+json": 200}
-MARKS |= {"": 422, "text/plain": 422, "text/plain; application/json": 422, "application/jsonp": 422, "x/json": 422}
-
-
-def test_a_body_that_is_not_marked_as_json(limited):
-    seen = {mark: post(limited, b'{"users": ["u1"]}', **{"Content-Type": mark}).status_code for mark in MARKS}
-    assert seen == MARKS
+@pytest.mark.parametrize("mark", ["", "text/plain", "text/plain; application/json", "application/jsonp", "x/json"])
+def test_a_body_that_is_not_marked_as_json(limited, mark):
+    marks = {mark: 422, "Application/JSON; charset=utf-8": 200, "application/vnd.x+json": 200}
+    assert {mark: post(limited, b'{"users": ["u1"]}', **{"Content-Type": mark}).status_code for mark in marks} == marks
 
 
 @pytest.mark.parametrize("content", ["", "short", "with a space in the middle of it", "ümlaut-ümlaut-ümlaut"])
@@ -109,29 +103,6 @@ def test_bodies_that_are_none(limited, content, status, part):
     assert answer.status_code == status, answer.text
     assert part in answer.json()["error"]
     assert "Traceback" not in answer.text
-
-
-@pytest.mark.parametrize("path", ["/health/live", "/health/ready", "/model", "/recommend/u1", "/", "/page/app.js"])
-def test_head_is_get_without_a_body(client, path):
-    head, got = client.head(path), client.get(path)
-    assert (head.status_code, head.content) == (200, b"")
-    for name in ("content-length", "content-type"):
-        assert head.headers[name] == got.headers[name]
-
-
-def test_a_body_is_read_as_a_body_where_the_client_offers_another_protocol(limited):
-    inner = "GET /model HTTP/1.1\r\nHost: x\r\n\r\n"
-    head = f"POST /recommend HTTP/1.1\r\nHost: x\r\nX-Api-Key: {KEY}\r\nContent-Type: application/json\r\n"
-    head += f"Content-Length: {len(inner)}\r"
-    last = "GET /health/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    with connect(limited) as connection:
-        for part in (head, "\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n", inner, last):
-            connection.sendall(part.encode())
-            time.sleep(0.2)
-        answers = b"".join(iter(lambda: connection.recv(65536), b"")).decode()
-    assert re.findall(r"HTTP/1.1 (\d+)", answers) == ["400", "200"]
-    answer = post(limited, b'{"users": ["u1"], "k": 2}', Connection="Upgrade, HTTP2-Settings", Upgrade="h2c")
-    assert len(answer.json()["lists"][0]["items"]) == 2
 
 
 @pytest.mark.parametrize("change", [{"port": 70000}, {"workers": 0}, {"queue": 0}, {"max_lists": 600}, {"threads": 0}])
@@ -197,24 +168,6 @@ def test_models_are_swapped_under_load(model_file, tmp_path):
         assert pairs(answer.json()["items"]) == rows(model.recommend(user, 5)), "it is of the model that it names"
 
 
-def few_files():
-    resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
-
-
-@pytest.mark.slow
-def test_more_connections_than_files_are_refused_and_the_log_stays_short(model_file):
-    with in_process(model_file, before=few_files) as (address, process):
-        with ExitStack() as open_ones:
-            connections = [open_ones.enter_context(connect(address)) for _ in range(150)]
-            time.sleep(0.5)
-            assert status_of(address, "/health/live") in (503, None)
-            for connection in connections:
-                with suppress(OSError):  # it may be closed already
-                    connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        wait_until(lambda: status_of(address, "/health/live") == 200)
-    assert len(records_in(process.log)) < 1000
-
-
 # --- the end, and several processes ---
 
 
@@ -251,13 +204,6 @@ def test_sigterm_under_load_answers_every_request(model_file, workers):
     assert sum(record["path"] == "/recommend/u1" for record in logged) == len(seen)
     assert {record["status"] for record in logged} <= {200, 503}
     assert all(record["request_id"] and record["ms"] >= 0 for record in logged)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("host", "status"), [("127.0.0.1", 421), ("0.0.0.0", 200)])
-def test_a_foreign_name_is_refused_where_only_this_machine_can_ask(model_file, host, status):
-    with in_process(model_file, "--host", host) as (address, _):
-        assert httpx.get(f"{address}/model", headers={"Host": "example.org"}).status_code == status
 
 
 @pytest.mark.slow

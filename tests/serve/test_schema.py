@@ -1,4 +1,4 @@
-"""Requests near those that the OpenAPI schema describes: every answer has the form the schema promises, none is a 500."""
+"""Requests near those that the schema describes: every answer has the form that the schema promises, none is a 500."""
 
 import inspect
 import json
@@ -31,7 +31,12 @@ BODIES = {
     "score": {"users": ["u1", "u2"], "items": ["i3"], "mainstream": 0.2},
     "add_items": {"items": [{"id": "new", "name": "New", "features": {"genre": "crime"}}]},
 }
-QUERIES = {"recommend_user": LISTS, "similar": {"k": 3, "offset": 1}, "explain": {"k": 3}, "user": {"k": 3, "offset": 1}}
+QUERIES = {
+    "recommend_user": LISTS,
+    "similar": {"k": 3, "offset": 1},
+    "explain": {"k": 3},
+    "user": {"k": 3, "offset": 1},
+}
 QUERIES |= {"search": {"q": "zoe", "k": 3, "kind": "items"}}
 
 

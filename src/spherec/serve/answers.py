@@ -59,7 +59,7 @@ class Answers:
         reasons = _REASONS if body.explain is True else int(body.explain)
         n_lists = len(body.users) + (body.items is not None) + len(body.vectors)
         self._check_lists(n_lists, body.k, body.offset, reasons)
-        query, skipped = self._filter(served, body)
+        query, skipped = served.filter(body)
         query = query._replace(exclude_seen=body.exclude_seen, mainstream=body.mainstream)
         users = served.find_users(body.users, body.unknown)
         queries = [query._replace(**_whom(index)) for _, index in users]
@@ -108,7 +108,7 @@ class Answers:
         served = self._service.served
         self._check_lists(1, body.k, body.offset)
         index = served.find("item", [body.item])
-        query, skipped = self._filter(served, body)
+        query, skipped = served.filter(body)
         (items,) = await self._rank(served, [query._replace(item=int(index[0]))], body.offset)
         return {"model": served.checksum, "item": served.name_items(index)[0], "items": items, "skipped": skipped}
 
@@ -245,9 +245,6 @@ class Answers:
         if reasons:
             return await asyncio.to_thread(_explain, served, queries, lists, reasons)
         return [_list_items(served, one) for one in lists]
-
-    def _filter(self, served: ServedModel, body: schema.ListBody) -> tuple[Query, int]:
-        return served.filter(body)
 
     def _check_lists(self, n_lists: int, k: int, offset: int = 0, reasons: int = 0) -> None:
         if not n_lists:

@@ -140,7 +140,7 @@ def _add_pages(app: FastAPI, service: Service) -> None:
         service.check_ready()
         return {"status": "ok"}
 
-    @app.get("/metrics", response_class=Response, responses={401: _ERRORS[401]})
+    @app.get("/metrics", operation_id="metrics", response_class=Response, responses={401: _ERRORS[401]})
     def metrics() -> Response:
         """Counts of requests, times, batches and swaps in the text format of Prometheus."""
         return Response(service.metrics.render(), media_type="text/plain; version=0.0.4")

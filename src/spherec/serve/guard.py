@@ -92,6 +92,8 @@ class RequestGuard:
                 "send Host: localhost, or start the server with --api-key-file to let it be asked under another name"
             )
             raise HTTPException(421, message)
+        if b"transfer-encoding" in headers and b"content-length" in headers:  # a proxy may go by the other one
+            raise HTTPException(400, "the request has two lengths, Content-Length and Transfer-Encoding", _CLOSE)
         is_open = any(path == place or (len(place) > 1 and path.startswith(place)) for place in _OPEN)
         if self._keys and not is_open and not self._has_key(headers):
             message = "this server needs a key; send it as the header Authorization: Bearer KEY"
