@@ -85,15 +85,12 @@ def test_weak_keys_are_refused(tmp_path, content):
     ("content", "status", "part"),
     [
         (b'{"users": [', 400, "JSON"),
-        (b"[" * 1500, 400, ""),
         (b"\xff\xfe", 400, ""),
         (b"[]", 422, ""),
-        (b'"x"', 422, ""),
         (b'{"users": ["\\ud800"]}', 404, "ud800"),
         (b'{"users": [{"a": 1}]}', 422, "users.0"),
         (b'{"vectors": [[NaN]]}', 422, "vectors.0.0"),
         (b'{"users": [' + b"9" * 1500 + b"]}", 404, "99…"),
-        (b'{"users": ["u1"], "k": 1e999}', 422, "k"),
         (b'{"users": ["' + b"x" * 2000 + b'"]}', 413, "2,000"),
         (iter([b'{"users": ["', b"x" * 5000, b'"]}']), 413, "2,000"),  # without a length
     ],

@@ -23,20 +23,16 @@ ANYTHING = st.recursive(
     max_leaves=6,
 )
 PLACES = {"user": "u1", "item": "i2"}
-LISTS = {"k": 3, "offset": 2, "mainstream": 0.3, "explain": 2, "exclude_seen": False}
+NEAR = {"k": 3, "offset": 2, "diversity": 0.2}
+LISTS = NEAR | {"mainstream": 0.3, "explain": 2, "exclude_seen": False, "unknown": "popular"}
+FILTERS = {"only": ITEMS, "exclude": ["i4"], "filter": {"author": ["author1", "author2"], "year": {"<": 1994}}}
 BODIES = {
-    "recommend": LISTS
-    | {"users": ["u1"], "items": ["i1"], "vectors": [[0.1] * 6], "only": ITEMS, "exclude": ["i4"], "unknown": "skip"}
-    | {"filter": {"author": ["author1", "x"], "year": 1991}},
+    "recommend": LISTS | FILTERS | {"users": ["u1"], "items": ["i1"], "vectors": [[0.1] * 6]},
+    "similar_filtered": NEAR | FILTERS | {"item": "i2"},
     "score": {"users": ["u1", "u2"], "items": ["i3"], "mainstream": 0.2},
     "add_items": {"items": [{"id": "new", "name": "New", "features": {"genre": "crime"}}]},
 }
-QUERIES = {
-    "recommend_user": LISTS,
-    "similar": {"k": 3, "offset": 1},
-    "explain": {"k": 3},
-    "user": {"k": 3, "offset": 1},
-}
+QUERIES = {"recommend_user": LISTS, "similar": NEAR, "explain": {"k": 3}, "user": {"k": 3, "offset": 1}}
 QUERIES |= {"search": {"q": "zoe", "k": 3, "kind": "items"}}
 
 
