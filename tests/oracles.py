@@ -387,6 +387,19 @@ def mean_popularity(ranked, popularity):
     return Fraction(sum(counts), len(counts)) if counts else math.nan
 
 
+def novelty(ranked, owners, n_users):
+    """The mean of −log2 of the share of users who have an item; one whom nobody has counts as if one had."""
+    shares = [max(len(owners[item]), 1) / n_users for item in ranked if item != -1]
+    return -sum(map(math.log2, shares)) / len(shares) if shares else math.nan
+
+
+def intra_list_distance(ranked, owners):
+    """The mean of 1 − |both| / √(|one| |other|) over pairs of items, by their users; NaN below two items."""
+    pairs = [(owners[a], owners[b]) for at, a in enumerate(ranked) for b in ranked[:at] if -1 not in (a, b)]
+    far = [1 - (len(one & other) / math.sqrt(len(one) * len(other)) if one and other else 0) for one, other in pairs]
+    return sum(far) / len(far) if far else math.nan
+
+
 def coverage(lists, n_items):
     return Fraction(len({item for ranked in lists for item in ranked if item != -1}), n_items)
 

@@ -25,6 +25,7 @@ DATA = Interactions.from_matrix(random_rows(20, 30, 0.3), user_ids=USERS, item_i
 FOLD = splits.ratio(DATA, 0.3, seed=1)
 MODEL = DenseVectors(directions(20, 4, 1), directions(30, 4, 2))
 METRICS = ["map", "ndcg", "recall", "precision", "hit_rate", "mrr", "mmr", "popularity", "coverage", "gini"]
+METRICS += ["novelty", "ild"]
 COUNTS = ["k", "users", "users_without_test_items"]
 
 

@@ -2,8 +2,11 @@
 
 import contextlib
 import io
+import os
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +20,8 @@ from tests.docs.blocks import ROOT, blocks, commands
 
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs/how-to").glob("*.md")])
 WITH_PYTHON = [page for page in PAGES if any(block.language == "python" for block in blocks(page))]
-WITH_SHELL = [page for page in PAGES if any(block.language == "sh" for block in blocks(page))]
-SHELL_IS_RUN = {"tutorial.md"}
+WITH_SHELL = [page for page in PAGES if any(block.language in ("sh", "bash") for block in blocks(page))]
+SHELL_IS_RUN = {"tutorial.md", "a-day-in-production.md"}
 NOT_RUN_AT_MOST = 4
 
 
@@ -86,6 +89,9 @@ def run_blocks(page, servers):
             printed = out.getvalue()
         elif block.language == "sh" and page.name in SHELL_IS_RUN and not block.not_run:
             printed = "".join(run(command) for command in commands(block))
+        elif block.language == "bash" and page.name in SHELL_IS_RUN:
+            path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"  # where the program is
+            subprocess.run(["bash", "-c", block.text], check=True, env={**os.environ, "PATH": path})
         elif block.language == "text" and printed is not None:
             assert masked(printed) == masked(block.text), f"{page.name}, line {block.line}: it printed\n{printed}"
             printed = None
@@ -112,11 +118,11 @@ def run(command: str) -> str:
 def test_commands_of_shell_blocks_exist(page):
     """Every subcommand and every option that a page shows is one that the program has."""
     for block in blocks(page):
-        if block.language != "sh":
+        if block.language not in ("sh", "bash"):
             continue
         for line in commands(block):
             words = shlex.split(line)
-            if words[0] != "spherec":
+            if words[:1] != ["spherec"]:
                 continue
             command, rest = typer.main.get_command(app), words[1:]
             while hasattr(command, "commands"):

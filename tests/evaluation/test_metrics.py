@@ -86,6 +86,21 @@ def test_metrics_of_popularity_are_the_oracles(name, case, popularity):
     assert of_items(name, ranked, popularity).tolist() == pytest.approx(expected, abs=1e-12, nan_ok=True)
 
 
+@given(lists(), st.integers(0, 2**32 - 1))
+def test_novelty_and_distance_are_the_oracles(case, seed):
+    train = interactions(np.random.default_rng(seed).random((9, N_ITEMS)) < 0.4)
+    users, items = np.arange(len(case[2])), case[2]
+    owners = [set(np.flatnonzero(train.matrix.toarray()[:, item]).tolist()) for item in range(N_ITEMS)]
+    ranked = RankedLists(users, items, items < 0, users + 1, train.users_per_item, train)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(metrics, "_AT_ONCE", 9)  # a list or two at once
+        distances = metrics.intra_list_distance(ranked)
+    expected = [oracles.intra_list_distance(row, owners) for row in items.tolist()]
+    assert distances.tolist() == pytest.approx(expected, abs=1e-9, nan_ok=True)
+    expected = [oracles.novelty(row, owners, 9) for row in items.tolist()]
+    assert metrics.novelty(ranked).tolist() == pytest.approx(expected, abs=1e-12, nan_ok=True)
+
+
 @pytest.mark.parametrize("name", ["coverage", "gini"])
 @given(lists(), st.integers(0, 3))
 def test_metrics_of_the_catalogue_are_the_oracles(name, case, more):
@@ -160,10 +175,10 @@ def first_place(lists):
     return lists.hits[:, 0].astype(float)
 
 
-class Novelty:
+class Surprise:
     """Mean self-information of the listed items, in bits."""
 
-    name, label, percent = "novelty", "Novelty", False
+    name, label, percent = "surprise", "Surprise", False
 
     def __call__(self, lists):
         shares = np.maximum(lists.popularity[lists.items], 1) / len(lists.users)
@@ -180,12 +195,12 @@ def of_hit_users(lists):
 
 def test_metrics_of_the_users_own():
     scores = evaluate(
-        Lister(), TRAIN, TEST, k=2, metrics=["map", "mmr", first_place, Novelty(), total_hits, of_hit_users]
+        Lister(), TRAIN, TEST, k=2, metrics=["map", "mmr", first_place, Surprise(), total_hits, of_hit_users]
     )
-    assert list(scores.summary()) == ["map", "mmr", "first_place", "novelty", "total_hits", "of_hit_users"]
+    assert list(scores.summary()) == ["map", "mmr", "first_place", "surprise", "total_hits", "of_hit_users"]
     assert scores["first_place"] == scores.first_place == 0.5
     assert scores.per_user.first_place.tolist() == scores.per_user["first_place"].tolist() == [1, 0]
-    assert scores.novelty == pytest.approx(1)
+    assert scores.surprise == pytest.approx(1)
     assert (scores.total_hits, "total_hits" in scores.per_user.values) == (3.0, False)
     assert scores.of_hit_users == 1, "users with NaN do not count"
     assert {"map", "first_place"} <= set(dir(scores))
@@ -202,7 +217,7 @@ def test_built_in_metrics_are_found_by_their_names_and_say_all_about_themselves(
     assert find_metrics("ndcg") == (ndcg,)
     assert all(metric.label and isinstance(metric.percent, bool) for metric in METRICS)
     assert label_at(metrics.median_popularity, 50, explain=True) == "MMR@50, median popularity of a list"
-    assert label_at(Novelty(), 2) == "Novelty@2"
+    assert label_at(Surprise(), 2) == "Surprise@2"
 
 
 @pytest.mark.parametrize(
@@ -213,7 +228,7 @@ def test_built_in_metrics_are_found_by_their_names_and_say_all_about_themselves(
         (["ndcg", ndcg], "ndcg, ndcg"),
         ([3], "3"),
         ([lambda lists: 1.0], "lambda"),
-        ([Novelty], "Novelty"),
+        ([Surprise], "Surprise"),
         ([FormulaMetric("ndcg", "Mine", total_hits)], "'ndcg'"),
     ],
 )

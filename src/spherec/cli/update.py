@@ -97,8 +97,7 @@ def remove_command(
             (items, loaded.data.item_ids, loaded.remove_items),
         ):
             gone = split_ids(text, known) or []
-            if skip_unknown:
-                there = [one for one in gone if one in known]
+            there = [one for one in gone if one in known] if skip_unknown else gone
+            if len(there) < len(gone):
                 note(f"{len(gone) - len(there):,} of {len(gone):,} ids are not in the model")
-                gone = there
-            remove(gone)
+            remove(there)

@@ -15,13 +15,17 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote, suggest
+from spherec.ranking.ranker import split_blocks
 
 Values = NDArray[np.float64]
+
+_AT_ONCE = 20_000_000  # users of listed items that are held at once
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,8 @@ class RankedLists:
     "(B,) number of items held out of each user, at least 1."
     popularity: NDArray[np.int64]
     "(I,) number of users who have each item in the training data."
+    train: Interactions | None = None
+    "The training data, if it is known."
 
     @classmethod
     def build(
@@ -45,7 +51,7 @@ class RankedLists:
     ) -> "RankedLists":
         """Compare the items (B, K) listed for users (B,) with those in `test`."""
         hits = mark_hits(items, users, test)
-        return cls(users, items, hits, test.items_per_user[users], train.users_per_item)
+        return cls(users, items, hits, test.items_per_user[users], train.users_per_item, train)
 
     @property
     def k(self) -> int:
@@ -196,6 +202,37 @@ def gini(lists: RankedLists) -> float:
     ranks = np.arange(1, lists.n_items + 1)
     total = counts.sum()
     return float((2 * ranks - lists.n_items - 1) @ counts / (lists.n_items * total)) if total else 0.0
+
+
+@_metric("novelty", "Novelty", about="bits of surprise of an item")
+def novelty(lists: RankedLists) -> Values:
+    """Return the mean of −log2(share of users who have the item) over the listed items, NaN for an empty list."""
+    n_users = np.nan if lists.train is None else lists.train.n_users
+    bits = -np.log2(np.maximum(lists.listed_popularity, 1) / n_users)  # (B, K) NaN where a list has ended
+    return np.where(lists.lengths > 0, np.nansum(bits, axis=1) / np.maximum(lists.lengths, 1), np.nan)
+
+
+@_metric("ild", "ILD", about="distance of the items of a list from each other")
+def intra_list_distance(lists: RankedLists) -> Values:
+    """Return the mean over pairs of listed items of 1 − cosine of their users in training, NaN below two items.
+
+    The cosines of all pairs of a list add up to |Σ r|² − Σ |r|², where r is the row of users of an item, of length 1.
+    """
+    distances = np.full(len(lists.items), np.nan)
+    if lists.train is None:
+        return distances
+    rows = lists.train.matrix.T.tocsr().astype(np.float64)  # (I, U)
+    rows.data /= np.sqrt(np.repeat(lists.popularity, lists.popularity))
+    own = lists.popularity > 0  # (I,) |r|²
+    most = int(np.nansum(lists.listed_popularity, axis=1).max(initial=1))
+    for block in split_blocks(len(distances), max(_AT_ONCE // max(most, 1), 1)):
+        items, lengths = lists.items[block], lists.lengths[block].astype(np.float64)  # (b, K), (b,)
+        listed = items[items >= 0]
+        starts = np.concatenate(([0], np.cumsum(lists.lengths[block])))
+        choice = sp.csr_matrix((np.ones(len(listed)), listed, starts), shape=(len(items), lists.n_items))
+        cosines = (choice @ rows).power(2).sum(1).A1 - choice @ own  # (b,) of all pairs, twice
+        distances[block] = np.where(lengths > 1, 1 - cosines / np.maximum(lengths * (lengths - 1), 1), np.nan)
+    return distances
 
 
 METRICS = tuple(_METRICS)
