@@ -18,7 +18,7 @@ CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and t
     "kernels": 2700 + 230,
     "data": 4310,
     "training": 1540,
-    "ranking, evaluation": 1700,
+    "ranking, evaluation": 1735,
     "recommender": 2190,
     "distributed": 1645,
     "lab": 3250,
@@ -28,7 +28,7 @@ CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and t
     "cli": 2320,
     "bench": 0,
 }
-CORE, SOURCE, TESTS = 15_095, 24_950, 24_780
+CORE, SOURCE, TESTS = 15_120, 24_975, 24_810
 SCRIPTS = 4_095
 
 OPTIONS, COMMAND = 187, (20, 60)
