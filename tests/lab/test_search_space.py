@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from spherec.errors import ArgumentError
 from spherec.lab import Choices, Range, SearchSpace, parse_searches
 from spherec.lab.search_space import flatten, read_setting
-from spherec.sampling import TwoStage, Uniform
+from spherec.sampling import TwoStage
 from spherec.training import Training
 from spherec.training.config import PRESETS
 
@@ -96,12 +96,6 @@ def test_any_number_of_any_preset_can_be_searched(preset):
                 assert read_setting(space.config({name: end}), name) == end
 
 
-def test_a_kind_can_be_searched_and_begins_from_its_defaults():
-    space = of("sampler.kind=Uniform,TwoStage", "sampler.negatives=1..4", base=Training(sampler=TwoStage(cap=0.5)))
-    assert space.config({"sampler.kind": "Uniform", "sampler.negatives": 3}).sampler == Uniform(negatives=3)
-    assert space.config({"sampler.kind": "TwoStage", "sampler.negatives": 3}).sampler == TwoStage(3, cap=0.5)
-
-
 BAD = [
     *("dim", "dim=64", "dim=5..1", "x=a..b", "x=2...4", "x=1..2:lin", "x=0..1:log", "x=0..1:0", "x=1..1e999", "x=1,1"),
     *("sampler.bet=0..1", "sampler=0..1", "dim=2.5..4", "dim=2..4:0.5", "dim=1..4", "constraint=sphere,bal"),
@@ -120,7 +114,6 @@ def test_what_cannot_be_searched_is_named(search):
     ("searches", "word"),
     [
         (["dims=2..4"], "did you mean 'dim'"),
-        (["sampler.kind=Uniform,TwoStage", "sampler.beta=0..1"], "not a field of Uniform, but of Popularity, TwoStage"),
         ([], "nothing to search"),
     ],
 )
@@ -134,4 +127,3 @@ def test_the_base_itself_is_the_start_where_it_may_be_found():
     assert of("dim=32,64", "sampler.beta=0..1", base=base).start() == {"dim": 64, "sampler.beta": 0.5}
     assert of("dim=32,128", "sampler.beta=0..1", base=base).start() is None
     assert of("epochs=2..5", base=base).start() is None, "nothing is said about epochs"
-    assert of("sampler.kind=Uniform,TwoStage", base=base).start() == {"sampler.kind": "TwoStage"}

@@ -147,29 +147,6 @@ def test_a_poor_trial_is_ended_early(monkeypatch):
     assert done.best.settings["dim"] == max(one.settings["dim"] for one in done.trials)
 
 
-def popular(config):
-    """The larger, the better and the more popular."""
-    return [(config.dim / 100, float(config.dim))]
-
-
-def test_what_is_above_the_limit_on_mmr_never_wins(monkeypatch):
-    plant(monkeypatch, popular)
-    done = tuned("dim=2..60", goal=Goal(mmr_at_most=20), trials=25)
-    within = [one for one in done.trials if one.scores["mmr"] <= 20]
-    assert 0 < len(within) < len(done.trials)
-    assert done.best == max(within, key=lambda one: one.scores["ndcg"])
-    elsewhere = [one.scores["mmr"] <= 20 for one in tuned("dim=2..60", trials=25).trials[12:]]
-    assert sum(one.scores["mmr"] <= 20 for one in done.trials[12:]) > sum(elsewhere) + 3, (
-        "the search stays where the limit is kept"
-    )
-
-
-def test_what_keeps_the_limit_is_not_ended_for_less_accuracy_than_what_does_not(monkeypatch):
-    lived = plant(monkeypatch, lambda config: popular(config) * 10)
-    done = tuned("dim=2..60", goal=Goal(mmr_at_most=3), trials=14, base=replace(QUICK, epochs=10))
-    assert all(looks == 10 for one, looks in zip(done.trials, lived, strict=True) if one.scores["mmr"] <= 3)
-
-
 @pytest.mark.parametrize(
     ("searches", "base", "fails", "why"),
     [

@@ -23,7 +23,7 @@ from spherec.training import EpochRecord, History, Training
 from spherec.training.config import find_idle_settings
 
 if TYPE_CHECKING:  # needs an extra, the help does not
-    from spherec.lab.tuning import Goal, TuneOptions, TuneWatcher
+    from spherec.lab.tuning import Goal, TuneWatcher
 
 _search = partial(option, panel="Search")
 _goal = partial(option, panel="Goal")
@@ -67,7 +67,6 @@ class GoalOptions:
 
     metric: str = _goal("Metric: ndcg, map, recall, mrr, …", "NAME", default="ndcg")
     k: int = _goal("Length of the lists.", "N", "-k", default=50)
-    mmr_at_most: float | None = _goal("Largest popularity of lists; settings above win only if all are.", "MMR")
     validation: float = _goal("Share of each user's items to hold out.", "SHARE", default=0.1)
 
 
@@ -95,10 +94,10 @@ def tune_command(
     note(f"{goal.name} on {goal.validation:g} of each user's items; the study is in {show_place(storage)}")
     for advice in find_idle_settings(base, data):
         note(advice)
-    options: TuneOptions = {"trials": search.trials, "minutes": search.minutes, "study": search.study}
+    options = {"trials": search.trials, "minutes": search.minutes, "study": search.study}
     with _trials_bar(search.trials, goal) as watcher:
-        options |= {"storage": storage, "device": device, "watcher": watcher}
-        tuned = tune(data, base, space.domains, goal=goal, **options)
+        place = {"storage": storage, "device": device, "watcher": watcher}
+        tuned = tune(data, base, space.domains, goal=goal, **options, **place)
     if tuned.best is not None and tuned.config is not None:
         words = [word.replace(storage, show_place(storage)) for word in context.obj]  # without a database's password
         _write(output, shlex.join(["spherec", *words]), _line(tuned.trials, tuned.best, goal), tuned.config)
@@ -151,12 +150,11 @@ def _trials_bar(trials: int, goal: "Goal") -> Iterator["TuneWatcher"]:
 
 def _line(trials: Sequence[Trial], last: Trial, goal: "Goal") -> str:
     """Describe the last trial in one line, compared with the best."""
-    best = best_trial(trials, goal.objective.name, goal.mmr_at_most)
+    best = best_trial(trials, goal.objective.name)
     parts = [f"trial {last.number}: {last.state}"]
     if last.scores:
-        mmr = "" if goal.mmr_at_most is None else f", MMR {last.scores['mmr']:.4g}"
-        mmr += "" if goal.allows(last.scores["mmr"]) else " above the limit"
-        parts.append(f"{goal.name} {goal.format(last.scores[goal.objective.name])}{mmr} in epoch {last.epochs}")
+        figure = f"{goal.name} {goal.format(last.scores[goal.objective.name])}"
+        parts.append(f"{figure}, MMR {last.scores['mmr']:.4g} in epoch {last.epochs}")
     if best is not None:
         lead = f"best {goal.format(best.scores[goal.objective.name])} (trial {best.number})"
         parts.append("the best" if best.number == last.number else lead)

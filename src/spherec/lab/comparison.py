@@ -13,7 +13,7 @@ from functools import cache, partial
 from importlib.metadata import version
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,30 +25,18 @@ from spherec.data.splits import Fold
 from spherec.device import DeviceName, enough_memory, measure_peak, resolve
 from spherec.errors import ArgumentError, SpherecError, TrainingError, check_count, require_polars
 from spherec.evaluation import METRICS, ItemLister, Metric, Scores, evaluate, validation_part
-from spherec.evaluation.metrics import Formula, average_precision, find_metrics, median_popularity, ndcg, recall
+from spherec.evaluation.metrics import average_precision, find_metrics, median_popularity, ndcg, recall
 from spherec.evaluation.validation import check_validation_share
 from spherec.geometry import DenseVectors
 from spherec.lab import tables
 from spherec.lab.models import ComparedModel, FitContext, versions_of
 from spherec.lab.records import RecordFile, Result, Trial, UserValues, data_id, environment_of
 from spherec.lab.registry import default_models, find_models, known_models
-from spherec.lab.runs import Cost, Stage, Watch, best_trial, run_all, run_trial
+from spherec.lab.runs import Stage, Watch, best_trial, run_all, run_trial
 from spherec.lab.tables import TableRow, summarize
 
 COMPARED_METRICS: tuple[Metric, ...] = (average_precision, ndcg, recall, median_popularity)
 """The columns of a comparison's table, by default."""
-
-
-class PlanOptions(TypedDict, total=False):
-    """Arguments of `compare` that `ComparisonPlan` explains."""
-
-    folds: int
-    k: int
-    trials: int
-    validation: float
-    seed: int
-    metrics: str | Iterable[str | Metric | Formula]
-    workers: int | None
 
 
 def compare(
@@ -58,7 +46,7 @@ def compare(
     folder: str | PathLike[str],
     test: Interactions | None = None,
     device: DeviceName = "auto",
-    **plan: Unpack[PlanOptions],
+    **plan: Any,
 ) -> list[TableRow]:
     """Train, tune and test models alike; return one row for each, the best NDCG first.
 
@@ -70,7 +58,7 @@ def compare(
     code of a part of your own, change its `version`, too, so that it is run again.
     """
     found = tuple(find_models(default_models() if models is None else models))
-    checked = ComparisonPlan(found, **plan)  # type: ignore[arg-type]  # it looks up the names of metrics
+    checked = ComparisonPlan(found, **plan)
     comparison = Comparison(checked, data, Path(folder), test=test)
     results = comparison.run(device=resolve(device))
     comparison.raise_if_failed()
@@ -270,28 +258,26 @@ class Comparison:
 
     def _expect(self, model: ComparedModel, folds: Sequence[int], context: FitContext) -> float | None:
         """Return the seconds of all trials of a model that are missing on these folds, and of its tests."""
-        known, costs, total = self._trials.by_key(), dict[tuple[Any, ...], Cost](), 0.0
-        train, test_users = self.parts[folds[0]].train, self.parts[folds[0]].test.active_users
+        known, total, train = self._trials.by_key(), 0.0, self.parts[folds[0]].train
         trial_users = self._inner(folds[0]).test.active_users if model.has_choices else 0
         held_out = np.zeros(len(train), bool)  # the last pair of each user, to make lists without a look at the test
         held_out[train.indptr[1:][train.items_per_user > 1] - 1] = True
         part = Fold(train.filter(~held_out), train.filter(held_out))
+        drawn = {fold: model.draw(self.plan.trials, seed=self.plan.seed, fold=fold) for fold in folds}
+        usual = drawn[folds[0]][0]
+        with enough_memory():
+            cost = model.measure(part, usual, context)
+        if cost is None:
+            return None
         for fold in folds:
-            drawn, fits = model.draw(self.plan.trials, seed=self.plan.seed, fold=fold), []
-            for settings in drawn:
-                kind = tuple(settings.get(name) for name in model.costly)
-                if kind not in costs:
-                    costs[kind] = Cost(0.0, 0.0, 0.0)  # of a fit that fails
-                    with suppress(TrainingError), enough_memory():
-                        if (measured := model.measure(part, settings, context)) is None:
-                            return None
-                        costs[kind] = measured
-                cost = costs[kind]
+            fits = []
+            for settings in drawn[fold]:
+                share = settings[model.costly] / usual[model.costly] if model.costly in settings else 1.0
                 epochs, lists = model.count_epochs(settings, train)
-                fits.append(cost.start + epochs * cost.epoch)
+                fits.append(share * (cost.start + epochs * cost.epoch))
                 if model.has_choices and self._trial(model, fold, settings).key not in known:
-                    total += fits[-1] + lists * cost.user * trial_users
-            total += float(np.mean(fits)) + cost.user * test_users  # the best is not known yet
+                    total += fits[-1] + lists * share * cost.user * trial_users
+            total += float(np.mean(fits)) + cost.user * self.parts[fold].test.active_users  # the best is not known yet
         return total
 
     def _trial(self, model: ComparedModel, fold: int, settings: dict[str, Any]) -> Result:

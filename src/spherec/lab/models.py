@@ -34,7 +34,7 @@ from spherec.evaluation import ItemLister, Validation
 from spherec.geometry import DenseVectors
 from spherec.lab.records import Settings
 from spherec.lab.runs import Cost, FittedModel, raise_if_interrupted, time_list, train_validated
-from spherec.lab.search_space import apply_settings, default_search, flatten
+from spherec.lab.search_space import apply_settings, flatten
 from spherec.losses.softmin import temperature_for
 from spherec.start import Random
 from spherec.training import EpochRecord, History, Run, Trained, Training, join, train
@@ -105,7 +105,7 @@ class ComparedModel(ABC):
     mmr_at_most: float | None = None
     "Upper limit on validation MMR; settings above it are chosen only if all are."
     epochs_in: str | None = None  # setting with the number of epochs, unless it is fit in one go
-    costly: tuple[str, ...] = ()  # settings that decide how long a fit takes, besides its epochs
+    costly: str | None = None  # setting to which the time of a fit is about proportional, besides its epochs
 
     @property
     def has_choices(self) -> bool:
@@ -189,16 +189,16 @@ class UserBaseline(ComparedModel):
 class OurModel(ComparedModel):
     """A config of spherec under a name: early stopping on the validation part, then as long on everything.
 
-    Without `search`, the values come from its loss and its sampler. With `features` of the items, which a config with
-    a schedule learns from, nothing is searched.
+    `search` has the values to try for each setting. With `features` of the items, which a config with a schedule
+    learns from, nothing is searched.
     """
 
     is_ours = True
     packages = ("numba",)
-    costly = ("dim",)
+    costly = "dim"
 
     def __init__(
-        self, name: str, config: Training, search: SearchValues | None = None, *, features: Features | None = None
+        self, name: str, config: Training, search: SearchValues | None = None, features: Features | None = None
     ) -> None:
         self.name, self.config, self.features = name, config, features
         if features is not None and config.optimizer.schedule == "constant":
@@ -206,12 +206,10 @@ class OurModel(ComparedModel):
                 f"{name} cannot be compared: its learning rate is constant, and models with features learn to the end "
                 f"of a falling one; take accurate{FEATURED}"
             )
-        if search is None:
-            search = {path: domain.grid() for path, domain in default_search(config).items()}
         own = flatten(config.to_dict())
         self.search_space = {
             path: tuple(dict.fromkeys((own.get(path, values[0]), *values)))
-            for path, values in search.items()
+            for path, values in (search or {}).items()
             if path in (*own, _TEMPERATURE) and features is None
         }
 
@@ -219,8 +217,7 @@ class OurModel(ComparedModel):
     def preset(cls, name: str, features: Features | None = None, *, tuned: bool = False) -> "OurModel":
         """Return the preset of this name, as it comes or tuned; with features, it learns from them."""
         ending = TUNED if tuned else "" if features is None else FEATURED
-        search = PRESET_SEARCHES[name] if tuned else {}
-        return cls(f"{name}{ending}", PRESETS[name].training, search, features=features)
+        return cls(f"{name}{ending}", PRESETS[name].training, PRESET_SEARCHES[name] if tuned else None, features)
 
     @property
     def has_choices(self) -> bool:

@@ -6,15 +6,12 @@ dim=32..256:32                           in steps
 dim=64,128,256                           one of these; numbers, words (constraint=sphere,ball), true and false
 """
 
-import itertools
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
-
-import numpy as np
 
 from spherec.errors import ArgumentError, quote
 from spherec.lab.records import Settings
@@ -50,13 +47,6 @@ class Range:
         how = ":log" if self.log else "" if self.step is None else f":{self.step!r}"
         return f"{self.low!r}..{self.high!r}{how}"
 
-    def grid(self) -> tuple[SettingValue, ...]:
-        """Return five values spread over the range, for a search that takes only a list."""
-        values = (np.geomspace if self.log else np.linspace)(self.low, self.high, 5)
-        if isinstance(self.low, int):
-            return tuple(dict.fromkeys(int(value) for value in values.round()))
-        return tuple(float(f"{value:.4g}") for value in values)
-
 
 @dataclass(frozen=True)
 class Choices:
@@ -73,9 +63,6 @@ class Choices:
 
     def __str__(self) -> str:
         return ",".join(format_value(value) for value in self.values)
-
-    def grid(self) -> tuple[SettingValue, ...]:
-        return self.values
 
 
 Domain = Range | Choices
@@ -101,15 +88,11 @@ class SearchSpace:
         if not searches:
             raise ArgumentError("there is nothing to search; name at least one field, e.g. sampler.beta=0.1..1.0")
         domains: dict[str, Domain] = {}
-        kinds = {name: domain for name, domain in searches.items() if name.endswith(".kind")}
-        choices = [domain.values if isinstance(domain, Choices) else (domain,) for domain in kinds.values()]
-        for chosen in itertools.product(*choices):
-            known = apply_settings(base, dict(zip(kinds, map(str, chosen), strict=True)))
-            for name in sorted(searches):
-                try:
-                    domains[name] = _convert(searches[name], known, name)
-                except ArgumentError as error:
-                    raise ArgumentError(f"cannot search {name}={searches[name]}: {error}") from None
+        for name in sorted(searches):
+            try:
+                domains[name] = _convert(searches[name], base, name)
+            except ArgumentError as error:
+                raise ArgumentError(f"cannot search {name}={searches[name]}: {error}") from None
         return cls(base, domains)
 
     def config(self, values: Settings) -> Training:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 import torch
@@ -38,7 +38,7 @@ from spherec.evaluation.validation import check_validation_share
 from spherec.geometry import Vectors
 from spherec.lab.models import versions_of
 from spherec.lab.records import Trial, data_id
-from spherec.lab.runs import MMR, best_trial, is_within, run_trial, train_validated
+from spherec.lab.runs import best_trial, run_trial, train_validated
 from spherec.lab.search_space import Choices, Domain, SearchSpace, SettingValue, flatten
 from spherec.ranking import ExactRanker
 from spherec.training import EpochRecord, History, Training
@@ -69,7 +69,7 @@ TuneEnd = Literal["all trials done", "out of time", "interrupted"]
 
 @dataclass(frozen=True)
 class Goal:
-    """A metric on held-out pairs, and perhaps a limit on how popular the lists may be."""
+    """A metric on held-out pairs."""
 
     metric: str | Metric | Formula = "ndcg"
     "A metric by name, or one of your own. Higher must be better; it also decides when the training of a trial ends."
@@ -77,8 +77,6 @@ class Goal:
     "K, length of the lists."
     validation: float = 0.1
     "Share of each user's items that is held out."
-    mmr_at_most: float | None = None
-    "Upper limit on MMR@K of the validation lists; configs above it win only if all are."
 
     def __post_init__(self) -> None:
         if getattr(self.objective, "lower_is_better", False):
@@ -101,9 +99,6 @@ class Goal:
     def format(self, value: float) -> str:
         return format_metric(self.objective, value)
 
-    def allows(self, mmr: float | None) -> bool:
-        return is_within(mmr, self.mmr_at_most)
-
 
 class TuneWatcher:
     """Observer of a study. This one does nothing."""
@@ -113,17 +108,6 @@ class TuneWatcher:
 
     def on_trial(self, trials: Sequence[Trial], last: Trial) -> None:
         """Take note of the last of all trials, which has ended."""
-
-
-class TuneOptions(TypedDict, total=False):
-    """Arguments of `tune` that `StudyOptions` explains."""
-
-    trials: int
-    minutes: float | None
-    storage: Storage
-    study: str
-    device: DeviceName | torch.device
-    watcher: TuneWatcher
 
 
 @dataclass(frozen=True)
@@ -162,7 +146,7 @@ def tune(
     search: Sequence[str] | Mapping[str, Domain] | None = None,
     *,
     goal: Goal | str | Metric | Formula | None = None,
-    **options: Unpack[TuneOptions],
+    **options: Any,
 ) -> TuneResult:
     """Search the best settings of a config. The other arguments are those of `StudyOptions`: trials=50, storage=None, …
 
@@ -185,7 +169,7 @@ def tune(
         with _explain_errors(how.storage, SQLAlchemyError, optuna.exceptions.OptunaError):
             ended = runner.run()
             trials = runner.trials()
-    best = best_trial(trials, goal.objective.name, goal.mmr_at_most)
+    best = best_trial(trials, goal.objective.name)
     return TuneResult(best, None if best is None else space.config(best.settings), trials, ended)
 
 
@@ -242,8 +226,6 @@ class _Runner:
         trial.set_user_attr("trial", asdict(done))
         if done.failed:
             raise TrainingError(done.failed)
-        if self.goal.mmr_at_most is not None:
-            trial.set_constraint("mmr", done.scores[MMR] - self.goal.mmr_at_most)
         if done.pruned:
             raise optuna.TrialPruned
         return done.scores[self.goal.objective.name]
@@ -251,20 +233,17 @@ class _Runner:
     def _score(self, trial: optuna.Trial) -> Trial:
         goal, metrics = self.goal, (self.goal.objective, median_popularity)
         settings = {name: _suggest(trial, name, domain) for name, domain in self.space.domains.items()}
-        mmr = 0.0
 
         def validate(vectors: Vectors) -> float:
-            nonlocal mmr
             scores = evaluate(ExactRanker(vectors), self.part.train, self.part.test, k=goal.k, metrics=metrics)
-            mmr = np.nan_to_num(scores[MMR])
             return scores[goal.objective.name]
 
         def progress(epoch: EpochRecord, history: History) -> None:
             self.how.watcher.on_epoch(trial.number, epoch, history)
 
         def give_up(history: History) -> bool:
-            look = history.epochs[-1]  # a trial above the limit comes after all within it
-            trial.report((look.metric or 0.0) - (not goal.allows(mmr)), look.epoch)
+            look = history.epochs[-1]
+            trial.report(look.metric or 0.0, look.epoch)
             return trial.should_prune()
 
         try:
@@ -398,6 +377,5 @@ def _identity(data: Interactions, space: SearchSpace, goal: Goal) -> dict[str, A
         **flatten(space.base.to_record()),
         "metric": goal.name,
         "validation": goal.validation,
-        "mmr_at_most": goal.mmr_at_most,
         **versions_of(goal.objective, space.base.loss, space.base.sampler),
     }

@@ -94,7 +94,7 @@ class GfCf(ComparedModel):
         "alpha": (0.3, 0.03, 0.1, 1.0, 3.0, 10.0),
         "vectors": (256, 32, 64, 128, 512, 1024),
     }
-    costly = ("vectors",)
+    costly = "vectors"
 
     def fit(self, train: Interactions, settings: Settings, context: FitContext) -> ScoredRanker:
         graph = ItemGraph(train, context.device)

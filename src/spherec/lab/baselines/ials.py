@@ -19,7 +19,7 @@ class IalsBaseline(ComparedModel):
     """Two tables of factors, ranked by their products."""
 
     name = "ials"
-    epochs_in, costly = "sweeps", ("dim",)
+    epochs_in, costly = "sweeps", "dim"
     search_space: Mapping[str, Sequence[Any]] = {
         "dim": (512, 256, 1024),
         "catalogue_weight": (1000.0, 30.0, 100.0, 300.0, 3000.0, 10_000.0),

@@ -40,7 +40,7 @@ class Bpr(_ImplicitModel):
     """Bayesian personalised ranking (Rendle and others, 2009). With several threads, runs differ slightly."""
 
     name = "bpr"
-    epochs_in, costly = "iterations", ("factors",)
+    epochs_in, costly = "iterations", "factors"
     search_space: Mapping[str, Sequence[Any]] = {
         "factors": (100, 50, 200, 400, 800),
         "learning_rate": (0.01, 0.001, 0.003, 0.03, 0.1),
@@ -68,7 +68,6 @@ class Knn(_ImplicitModel):
     """Items like those that a user has, by the K nearest neighbours of each."""
 
     name = "knn"
-    costly = ("neighbours",)
     search_space: Mapping[str, Sequence[Any]] = {
         "weighting": ("cosine", "tfidf", "bm25"),
         "neighbours": (20, 5, 10, 50, 100, 200, 500, 1000, 2000),
