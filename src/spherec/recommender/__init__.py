@@ -1,8 +1,8 @@
 """The model in use: train, recommend, explain, fold in new users, save."""
 
-from spherec.recommender.cml import CML, DataOptions, TrainingOptions
+from spherec.recommender.cml import CML, DataOptions, TrainingOptions, UpdateOptions
 from spherec.recommender.results import Reason, Recommended, Results, SimilarItem, SimilarUser, merge_lists
-from spherec.recommender.trained_model import ListOptions, Query, TrainedModel
+from spherec.recommender.trained_model import ListOptions, NearOptions, Query, TrainedModel
 
 load = CML.load
 
@@ -10,6 +10,7 @@ __all__ = [
     "CML",
     "DataOptions",
     "ListOptions",
+    "NearOptions",
     "Query",
     "Reason",
     "Recommended",
@@ -18,6 +19,7 @@ __all__ = [
     "SimilarUser",
     "TrainedModel",
     "TrainingOptions",
+    "UpdateOptions",
     "load",
     "merge_lists",
 ]
