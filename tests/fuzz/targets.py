@@ -492,8 +492,30 @@ def ids(rng):
 
 def ask_for_ids(case, folder):
     words = case.replace(b"\0", b"?").decode("utf-8", "surrogateescape")
-    command = ("recommend", "similar")[len(case) % 2]
-    run_command(command, put(folder, "m.spherec", content("model")), words)
+    model = put(folder, "m.spherec", content("model"))
+    command, *more = (["recommend"], ["similar"], ["remove", "-o", folder / "n.spherec", "--users"])[len(case) % 3]
+    run_command(command, model, *more, words)
+
+
+def update_model(case, folder):
+    """The model learns from a file of events, or stays as it is."""
+    path, model = put(folder, "events.txt", case.partition(b"\n")[2]), put(folder, "m.spherec", content("model"))
+    run_command("update", model, path, "-o", model, "--force", "--device", "cpu", "--gate", "0.5")
+    assert spherec.load(model, device="cpu").data.n_users >= len(USERS)
+
+
+def filter_items(case, folder):
+    """Odd cells and odd conditions: items in their order, or an error of ours."""
+    from spherec.serve.item_table import ItemTable  # an extra
+
+    rng = random.Random(int(case))
+    values = ["a|b", "|", "", "True", "nan", "1e999", "é" * 9, 0, -1, 2**70, 1.5, 1e300, True, False, "2026-01-01"]
+    cells = [rng.choice([None, rng.choice(values), rng.choices(values, k=3), {"x": 1}, []]) for _ in range(9)]
+    signs = rng.sample(["<", "<=", ">", ">="], rng.randint(1, 2))
+    bounds = {sign: rng.choice([value for value in values if not isinstance(value, bool)]) for sign in signs}
+    wanted = rng.choice([rng.choice(values), rng.choices(values, k=2), bounds])
+    chosen = ItemTable({"x": cells}).select({"x": wanted})
+    assert chosen.tolist() == sorted(set(chosen.tolist()))
 
 
 def matrix(rng):
@@ -593,6 +615,8 @@ TARGETS = {
     "config": Target(settings_file, read_config),
     "settings": Target(settings, change_settings),
     "ids": Target(ids, ask_for_ids),
+    "update": Target(text_file, update_model),
+    "filters": Target(matrix, filter_items),
     "matrix": Target(matrix, use_matrix),
     "call": Target(matrix, call),
     "dial": Target(matrix, turn_dial),
