@@ -16,11 +16,11 @@ ROOT = Path(__file__).parents[1]
 CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and the protocol of the family
     "ground": 2200 + 240,
     "kernels": 2700 + 230,
-    "data": 4310,
+    "data": 4310 + 350,
     "training": 1540,
     "ranking, evaluation": 1735,
-    "recommender": 2190,
-    "distributed": 1645,
+    "recommender": 2200,
+    "distributed": 1655,
     "lab": 3250,
     "serve": 2020,
     "export": 440,
@@ -28,15 +28,15 @@ CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and t
     "cli": 2320,
     "bench": 0,
 }
-CORE, SOURCE, TESTS = 15_120, 24_975, 24_810
+CORE, SOURCE, TESTS = 15_480, 25_385, 25_110
 SCRIPTS = 4_095
 
-OPTIONS, COMMAND = 187, (20, 60)
+OPTIONS, COMMAND = 192, (20, 60)
 "Options of all commands together; options of one command and lines of its help."
 WIDER = {
     "train": (21, 60),
     "compare": (21, 64),
-    "data prepare": (29, 84),
+    "data prepare": (32, 89),
 }
 "The same for the commands that have more."
 

@@ -159,6 +159,8 @@ class Artifact:
         """Return all other arrays, and the facts of the manifest."""
         data, config = self.data, self.config
         arrays = encode_ids(data.user_ids, "user_ids") | encode_ids(data.item_ids, "item_ids")
+        if data.disliked is not None:
+            arrays["disliked"] = data.disliked  # (D, 2)
         if data.item_names is not None:
             arrays |= encode_names(data.item_names, "item_names")
         counts = {"users": data.n_users, "items": data.n_items}
@@ -209,6 +211,10 @@ class Artifact:
 
 
 def _read_data(arrays: Arrays, users: slice, items: slice) -> Interactions:
+    disliked = arrays.get("disliked")
+    if disliked is not None:
+        begin, step = (users.start or 0, items.start or 0), (users.step, items.step)
+        disliked = (disliked[((disliked - begin) % step == 0).all(1)] - begin) // step
     return Interactions(
         indptr=arrays["indptr"],
         indices=arrays["indices"],
@@ -216,6 +222,7 @@ def _read_data(arrays: Arrays, users: slice, items: slice) -> Interactions:
         item_ids=IdMap(decode_ids(arrays, "item_ids", items)),
         item_names=decode_names(arrays, "item_names", items),
         weights=arrays.get("pair_weights"),
+        disliked=None if disliked is None else disliked.astype(np.int32),
     )
 
 

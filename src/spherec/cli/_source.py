@@ -23,10 +23,11 @@ from spherec.data.events import Duplicates
 from spherec.data.interactions import Interactions
 from spherec.data.read import read_interactions, read_names
 from spherec.data.read.formats import FORMATS, FormatName, Missing, Reading
-from spherec.errors import DataError
+from spherec.errors import ArgumentError, DataError
 
 _table_option = partial(option, panel="Reading a table")
 _file_option = partial(option, panel="Unusual files")
+_event_option = partial(option, panel="Kinds of events")
 _cut_option = partial(option, panel="Which pairs")
 _names_option = partial(option, panel="Item names")
 _FLAGS = ("--no-quotes", "--weigh")  # remedies in errors that are options without a value
@@ -123,6 +124,14 @@ class RawSource(Source):
         "Repeated pairs: last (default for ratings) keeps the last value, sum (default otherwise) adds up.",
         "RULE",
     )
+    event_column: str | None = _event_option("Column with the kind of each event.", "NAME")
+    event_weights: str | None = _event_option(
+        "Weight of each kind that counts: view=1,cart=3,purchase=10. Pairs below 0 are dislikes.", "KIND=N,…"
+    )
+    cancels: str | None = _event_option("Kinds that take back the latest other: refund=purchase.", "KIND=KIND,…")
+    half_life: str | None = _event_option("Age at which an event weighs half: 90d, 12h.", "AGE")
+    max_weight: float | None = _event_option("Largest weight of a pair.", "MAX")
+    max_per_user: int | None = _cut_option("Leave out users with more than N items, such as bots.", "N")
     min_per_user: int = _cut_option("Keep users with at least N items.", "N", default=0)
     min_per_item: int = _cut_option("Keep items with at least N users.", "N", default=0)
     iterate: bool = _cut_option("Repeat these two until nothing more is dropped.", None, "--iterate", default=False)
@@ -150,10 +159,22 @@ class RawSource(Source):
             format=self.format,
             name=self.name_column,
             header=tuple(self.header.split(",")) if self.header else None,
+            event=self.event_column,
+            weights=_read_weights(self.event_weights),
+            cancels=_read_pairs("--cancels", self.cancels),
             separator=self.separator and self.separator.replace("\\t", "\t"),  # a shell hands over backslash and t
             **{
                 name: getattr(self, name)
-                for name in ("time_format", "quotes", "encoding", "missing", "duplicates", "weigh")
+                for name in (
+                    "time_format",
+                    "quotes",
+                    "encoding",
+                    "missing",
+                    "duplicates",
+                    "weigh",
+                    "half_life",
+                    "max_weight",
+                )
             },
         )
 
@@ -181,6 +202,22 @@ class RawSource(Source):
         """Print how many items have a name, if the options ask for names."""
         if self.names is not None or self.name_column is not None:
             note(f"{n_named:,} of {n_items:,} items have a name in {self.names or f'column {self.name_column}'}")
+
+
+def _read_pairs(option: str, text: str | None) -> dict[str, str] | None:
+    """Return what `KIND=VALUE,KIND=VALUE` says."""
+    pairs = [pair.rpartition("=") for pair in text.split(",")] if text is not None else []
+    if any(not (kind and value) for kind, _, value in pairs):
+        raise ArgumentError(f"{option} needs KIND=VALUE, with commas between several, got {text!r}")
+    return {kind: value for kind, _, value in pairs} or None
+
+
+def _read_weights(text: str | None) -> dict[str, float] | None:
+    pairs = _read_pairs("--event-weights", text)
+    try:
+        return pairs and {kind: float(value) for kind, value in pairs.items()}  # type: ignore[return-value]
+    except ValueError:
+        raise ArgumentError(f"--event-weights needs a number for each kind, got {text!r}") from None
 
 
 def _option(name: str) -> str:

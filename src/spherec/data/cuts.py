@@ -1,12 +1,13 @@
 """Cuts: rules about which events count. Pure functions; each records the sizes that it left."""
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spherec.data.events import Events
-from spherec.errors import DataError, check_number
+from spherec.errors import DataError, check_number, enumerate_ids
 
 _LARGEST = float(np.finfo(np.float64).max)
 
@@ -17,6 +18,8 @@ class Cut:
 
     min_value: float | None = None
     "Keep pairs with at least this rating or count."
+    max_per_user: int | None = None
+    "Leave out users with more items than this: bots."
     min_per_user: int = 0
     "Keep users with at least this many items."
     min_per_item: int = 0
@@ -27,6 +30,7 @@ class Cut:
     def __post_init__(self) -> None:
         check_number("min_per_user", self.min_per_user, 0, _LARGEST)
         check_number("min_per_item", self.min_per_item, 0, _LARGEST)
+        check_number("max_per_user", 1 if self.max_per_user is None else self.max_per_user, 1, _LARGEST)
         check_number("min_value", 0 if self.min_value is None else self.min_value, -_LARGEST, _LARGEST)
 
     def __call__(self, events: Events) -> Events:
@@ -34,6 +38,10 @@ class Cut:
         if self.min_value is not None:
             values = np.ones(len(events)) if events.values is None else events.values
             events = _filter(events, values >= self.min_value, f"value >= {self.min_value:g}")
+        if self.max_per_user is not None:
+            counts = np.bincount(events.users, minlength=len(events.user_ids))  # (U,)
+            name = name_bots(self.max_per_user, events.user_ids[counts > self.max_per_user].tolist())
+            events = _filter(events, counts[events.users] <= self.max_per_user, name) if name else events
         users, items = f"users with >= {self.min_per_user} items", f"items with >= {self.min_per_item} users"
         if self.iterate and (self.min_per_user or self.min_per_item):
             return _filter(events, self._find_core(events), f"until stable: {users}, {items}")
@@ -54,6 +62,11 @@ class Cut:
             if np.array_equal(stays, inside):
                 return inside
             inside = stays
+
+
+def name_bots(most: int, users: Sequence[Hashable]) -> str:
+    """Return the name of the step that leaves out these users, who have more items than this; empty without any."""
+    return f"users with <= {most:,} items, without {enumerate_ids(users)}" if users else ""
 
 
 def _filter(events: Events, mask: NDArray[np.bool_], name: str) -> Events:

@@ -58,6 +58,10 @@ class Events:
     "(E,) times, all in one unit; dates become seconds since 1970."
     steps: tuple[Step, ...] = ()
     "Steps so far."
+    kinds: NDArray[np.int16] | None = None
+    "(E,) number of each event's kind, until `EventWeights` merges them."
+    disliked: NDArray[np.int32] | None = None
+    "(D, 2) user and item of each pair that is a dislike, by user, then item; they are none of the events."
 
     @classmethod
     def from_columns(
@@ -85,8 +89,21 @@ class Events:
 
     def _take(self, rows: NDArray[Any]) -> Self:
         """Return some of the events, by a mask (E,) or in the order of indices (n,)."""
-        values, times = (None if column is None else column[rows] for column in (self.values, self.times))
-        return replace(self, users=self.users[rows], items=self.items[rows], values=values, times=times)
+        others = {"values": self.values, "times": self.times, "kinds": self.kinds}
+        taken: dict[str, Any] = {name: None if column is None else column[rows] for name, column in others.items()}
+        return replace(self, users=self.users[rows], items=self.items[rows], **taken)
+
+    def renumber(self, users: NDArray[Any], items: NDArray[Any]) -> Self:
+        """Return the same events under other indices: (U,) and (I,), -1 for users and items that are no more.
+
+        Dislikes of those are dropped.
+        """
+        disliked = self.disliked
+        if disliked is not None:
+            disliked = np.stack((users[disliked[:, 0]], items[disliked[:, 1]]), 1)
+            disliked = disliked[(disliked >= 0).all(1)]
+            disliked = disliked[np.lexsort((disliked[:, 1], disliked[:, 0]))]
+        return replace(self, users=users[self.users], items=items[self.items], disliked=disliked)
 
     def with_step(self, name: str) -> Self:
         """Return the same events with one more step in the record."""

@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from spherec.data.container import Arrays, checksum, decoding, encode_container, read_container
 from spherec.data.cuts import Cut
-from spherec.data.events import Duplicates, Events, IdColumn, Step, check_lowest_weight
+from spherec.data.event_weights import EventWeights
+from spherec.data.events import Duplicates, Events, IdColumn, Step, check_lowest_weight, pair_keys
 from spherec.data.frames import binary_rows, column_of, item_names_in, warn_unread_column
 from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.output_files import atomic_write
@@ -40,9 +41,14 @@ class Rules(TypedDict, total=False):
 
 
 class FrameRules(Rules, total=False):
-    """The same, and the column of item names in a data frame."""
+    """The same, the column of item names in a data frame, and how kinds and ages of events weigh."""
 
     name: str | None
+    event: str | None
+    weights: Mapping[str, float] | None
+    cancels: Mapping[str, str] | None
+    half_life: str | float | None
+    max_weight: float | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -69,10 +75,12 @@ class Interactions:
     "Steps from raw events to these interactions."
     weights: NDArray[np.float64] | None = None
     "(E,) number by which each pair is weighed in training, such as a count of plays or a rating; None: all alike."
+    disliked: NDArray[np.int32] | None = None
+    "(D, 2) user and item of pairs that are never to be recommended, by user, then item; none of them is above."
 
     def __post_init__(self) -> None:
         _check(self)
-        for name in ("indptr", "indices", "times", "weights"):
+        for name in ("indptr", "indices", "times", "weights", "disliked"):
             array = getattr(self, name)
             if array is not None:
                 object.__setattr__(self, name, _read_only(array))
@@ -87,14 +95,14 @@ class Interactions:
             check_lowest_weight(None if events.values is None else float(events.values.min(initial=0)))
         user_ids, users = _compact(events.user_ids, events.users)
         item_ids, items = _compact(events.item_ids, events.items)
-        used = replace(events, users=users, items=items, values=events.values if weigh else None)
+        used = replace(events.renumber(users, items), values=events.values if weigh else None)
         return cls.from_indices(used, IdMap(user_ids), IdMap(item_ids))
 
     @classmethod
     def from_indices(cls, events: Events, user_ids: IdMap, item_ids: IdMap, names: Names | None = None) -> Self:
         """Build interactions of merged events, their values as weights; no user or item with an id here is dropped."""
-        starts = row_starts(events.users, len(user_ids))
-        return cls(starts, events.items, user_ids, item_ids, names, events.times, events.steps, events.values)
+        starts, rest = row_starts(events.users, len(user_ids)), (events.times, events.steps, events.values)
+        return cls(starts, events.items, user_ids, item_ids, names, *rest, events.disliked)
 
     @classmethod
     def from_pairs(
@@ -127,16 +135,25 @@ class Interactions:
     ) -> "Interactions":
         """Build interactions from the named columns of a pandas or polars data frame; otherwise as `from_pairs`.
 
-        `name` is a column of item names; where an item has several, the last one counts. If the frame seems to have a
-        column of ratings or counts, but `value` does not name it, an `UnreadValuesWarning` is issued.
+        `name` is a column of item names; where an item has several, the last one counts. `event` and what follows it
+        weigh kinds of events, as in `spherec.read`. If the frame seems to have a column of ratings or counts, but
+        `value` does not name it, an `UnreadValuesWarning` is issued.
         """
         if user == item:
             raise ArgumentError(f"user and item are both {quote(user)}; name a column for each")
-        name = rules.pop("name", None)
+        name, event = rules.pop("name", None), rules.pop("event", None)
+        how = (rules.pop("weights", None), rules.pop("cancels", None), rules.pop("half_life", None))
+        weigher = EventWeights.of(*how, rules.pop("max_weight", None), by_kind=event)
         columns = {"users": user, "items": item, "values": value, "times": time}
         read = {role: column_of(frame, column) for role, column in columns.items() if column is not None}
-        data = cls.from_pairs(**read, **rules)  # type: ignore[misc]
-        if value is None:
+        if weigher is None:
+            data = cls.from_pairs(**read, **rules)  # type: ignore[misc]
+        else:
+            weigher.refuse_others(event, value=value, duplicates=rules.get("duplicates"))
+            events = Events.from_columns(**read)
+            events = weigher(events if event is None else weigher.select(events, column_of(frame, event)))
+            data = cls.from_events((rules.get("cut") or Cut())(events), weigh=rules.get("weigh", True))
+        if value is None and weigher is None:
             warn_unread_column(frame, user, item)
         return data if name is None else data.with_item_names(item_names_in(frame, item, name))
 
@@ -179,12 +196,12 @@ class Interactions:
         with decoding(path, _REMEDY):
             users, items = (IdMap(decode_ids(arrays, name)) for name in ("user_ids", "item_ids"))
             names, steps = decode_names(arrays, "item_names"), tuple(Step(**step) for step in manifest["steps"])
-            columns = arrays.get("times"), steps, arrays.get("weights")
+            columns = arrays.get("times"), steps, arrays.get("weights"), arrays.get("disliked")
             return cls(arrays["indptr"], arrays["indices"], users, items, names, *columns)
 
     def save(self, path: str | PathLike[str], *, compress: bool = False) -> None:
         """Write one self-contained file atomically, which any safetensors reader opens unless it is compressed."""
-        names = ("indptr", "indices", "times", "weights")
+        names = ("indptr", "indices", "times", "weights", "disliked")
         arrays = {name: getattr(self, name) for name in names if getattr(self, name) is not None} | self.encode_ids()
         content, _ = encode_container(_KIND, arrays, {"steps": [asdict(step) for step in self.steps]})
         pack = partial(gzip.GzipFile, "", "wb", 9, mtime=0)
@@ -253,6 +270,13 @@ class Interactions:
             raise ArgumentError(f"user must be an index in 0 … {self.n_users - 1}, got {quote(user)}")
         return self.indices[self.indptr[int(user)] : self.indptr[user + 1]]
 
+    def disliked_by(self, user: int) -> NDArray[np.int32]:
+        """Return the items that a user dislikes, ascending."""
+        if self.disliked is None:
+            return np.zeros(0, np.int32)
+        begin, end = np.searchsorted(self.disliked[:, 0], (user, user + 1))
+        return self.disliked[begin:end, 1]
+
     def filter(self, mask: NDArray[np.bool_], name: str | None = None) -> "Interactions":
         """Return the pairs where `mask` (E,) is true, under the same indices; `name` describes this step."""
         events = self.events().filter(mask, name or "")
@@ -261,7 +285,8 @@ class Interactions:
     def events(self) -> Events:
         """Return these pairs as events, their weights as values."""
         ids = self.user_ids.array, self.item_ids.array
-        return Events(self.users, self.indices, *ids, values=self.weights, times=self.times, steps=self.steps)
+        pairs = Events(self.users, self.indices, *ids, values=self.weights, times=self.times, steps=self.steps)
+        return replace(pairs, disliked=self.disliked)
 
     def cut(self, cut: Cut) -> "Interactions":
         """Return the pairs that pass; users and items without any are dropped, so the others get new indices."""
@@ -284,10 +309,10 @@ class Interactions:
         return replace(self, item_names=tuple(named))
 
     def __eq__(self, other: object) -> bool:
-        """Return whether both hold the same pairs, ids in the same order, names, times and weights."""
+        """Return whether both hold the same pairs, ids in the same order, names, times, weights and dislikes."""
         if not isinstance(other, Interactions):
             return NotImplemented
-        columns = ("indptr", "indices", "times", "weights")
+        columns = ("indptr", "indices", "times", "weights", "disliked")
         pairs = [(getattr(self, name), getattr(other, name)) for name in columns]
         return all(one is two if one is None or two is None else np.array_equal(one, two) for one, two in pairs) and (
             (self.user_ids, self.item_ids, self.item_names) == (other.user_ids, other.item_ids, other.item_names)
@@ -338,6 +363,17 @@ def merge_item_names(*sources: Interactions) -> dict[Hashable, str]:
     }
 
 
+def merge_dislikes(data: Interactions, *sources: Interactions) -> NDArray[np.int32] | None:
+    """Return the dislikes (D, 2) of all sources under the indices of `data`, except its positives."""
+    found = [np.zeros(0, np.int64)]
+    for source in (one for one in sources if one.disliked is not None):
+        pairs = source.events().renumber(data.user_ids.find(source.user_ids), data.item_ids.find(source.item_ids))
+        assert pairs.disliked is not None
+        found.append(pair_keys(pairs.disliked[:, 0], pairs.disliked[:, 1], data.n_items))
+    keys = np.setdiff1d(np.concatenate(found), pair_keys(data.users, data.indices, data.n_items))
+    return np.stack(np.divmod(keys, max(data.n_items, 1)), 1).astype(np.int32) if len(keys) else None
+
+
 def row_starts(users: NDArray[np.int32], n_users: int) -> NDArray[np.int64]:
     """Return where each user's row begins (U + 1,), for pairs (E,) that are sorted by user."""
     counts = np.bincount(users, minlength=n_users)  # (U,)
@@ -357,10 +393,9 @@ def _refuse_options(reason: str, **options: str | None) -> None:
 
 
 def _compact(ids: NDArray[Any], indices: NDArray[np.int32]) -> tuple[NDArray[Any], NDArray[np.int32]]:
-    """Return the ids in use, in their order, and the indices (E,) into them."""
+    """Return the ids in use, in their order, and the index (n,) of each id among them, -1 for others."""
     in_use = np.bincount(indices, minlength=len(ids)) > 0  # (n,)
-    position = np.cumsum(in_use, dtype=np.int32) - 1  # (n,)
-    return ids[in_use], position[indices]
+    return ids[in_use], np.where(in_use, np.cumsum(in_use) - 1, -1).astype(np.int32)
 
 
 def _check(data: Interactions) -> None:
@@ -374,11 +409,22 @@ def _check(data: Interactions) -> None:
             raise DataError(f"{name} must be {len(data):,} finite numbers of float64, got {quote(column)}")
     if data.weights is not None:
         check_weights(data.weights)
+    if data.disliked is not None:
+        _check_dislikes(data, data.disliked)
     if data.item_names is not None:
         others = {type(name): name for name in data.item_names if not isinstance(name, str | None)}
         if others or len(data.item_names) != data.n_items:
             got = f"{len(data.item_names):,}" + "".join(f", one of them {quote(other)}" for other in others.values())
             raise DataError(f"item_names must be {data.n_items:,} strings or None, got {got}")
+
+
+def _check_dislikes(data: Interactions, pairs: NDArray[np.int32]) -> None:
+    is_table = pairs.ndim == 2 and pairs.shape[1] == 2 and pairs.dtype == np.int32
+    if not is_table or not ((pairs >= 0) & (pairs < (data.n_users, data.n_items))).all():
+        raise DataError(f"disliked must be pairs (D, 2) of indices in int32, got {quote(pairs)}")
+    keys = pair_keys(pairs[:, 0], pairs[:, 1], data.n_items)
+    if np.any(keys[1:] <= keys[:-1]) or np.isin(keys, pair_keys(data.users, data.indices, data.n_items)).any():
+        raise DataError("disliked pairs must ascend by user and item, and none may be among the positive pairs")
 
 
 def check_weights(weights: NDArray[np.float64]) -> None:

@@ -240,9 +240,8 @@ def _unite(train: IdMap, test: IdMap, role: str) -> IdMap:
 
 
 def _reindex(data: Interactions, user_ids: IdMap, item_ids: IdMap, names: Mapping[Any, str]) -> Interactions:
-    users = user_ids.find(data.user_ids).astype(np.int32)[data.users]  # (E,)
-    items = item_ids.find(data.item_ids).astype(np.int32)[data.indices]  # (E,)
-    events = replace(data.events(), users=users, items=items, item_ids=item_ids.array)
+    users, items = user_ids.find(data.user_ids).astype(np.int32), item_ids.find(data.item_ids).astype(np.int32)
+    events = replace(data.events().renumber(users, items), item_ids=item_ids.array)
     events = events.merge("last").with_step("part of a given split")  # in the order of the new indices
     part = Interactions.from_indices(events, user_ids, item_ids)
     return part.with_item_names(names) if names else part

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.data.cuts import Cut
+from spherec.data.cuts import Cut, name_bots
 from spherec.data.events import Duplicates, Events, Step, refuse_two_units
 from spherec.data.ids import IdMap
 from spherec.data.interactions import check_weights, row_starts
@@ -29,7 +29,7 @@ from spherec.distributed.partitions import (
     users_of_partition,
     write_partitions,
 )
-from spherec.errors import DataError
+from spherec.errors import ArgumentError, DataError
 
 if TYPE_CHECKING:
     from spherec.data.read.collector import Catalogue, Piece  # brings polars
@@ -56,6 +56,8 @@ def prepare_partitions(
     from spherec.data.read.collector import Collector
 
     check_parts("partitions", partitions)
+    if reading.weigher is not None:
+        raise ArgumentError("partitions have no kinds and ages of events; prepare one file, or leave their weights out")
     files = list_files(path)
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
         work = _Preparation(Path(scratch), partitions)
@@ -96,7 +98,7 @@ class _Preparation:
 
     def begin(self, step: str, users: "Catalogue", items: "Catalogue", *, keeps_times: bool) -> None:
         """Name the first step, and drop times unless they are kept."""
-        self._n_users, self._n_items = len(users.ids), len(items.ids)
+        self._users, self._n_users, self._n_items = users, len(users.ids), len(items.ids)
         self._change(step, None if keeps_times else lambda events: replace(events, times=None))
 
     def merge(self, rule: Duplicates) -> None:
@@ -120,6 +122,13 @@ class _Preparation:
         per_user, per_item, least = cut.min_per_user, cut.min_per_item, cut.min_value
         if least is not None:
             self._filter(f"value >= {least:g}", lambda events: _values_of(events) >= least)
+        if (most := cut.max_per_user) is not None:
+            counts = np.zeros(self._n_users, np.int64)  # (U,)
+            for _, events in self._raw.read_all(self._n_items):
+                counts += np.bincount(events.users, minlength=self._n_users)
+            bots = self._users.ids[np.sort(self._users.place[counts > most])].tolist()
+            if bots:
+                self._filter(name_bots(most, bots), lambda events: counts[events.users] <= most)
         if cut.iterate and (per_user or per_item):
             name = f"until stable: users with >= {per_user} items, items with >= {per_item} users"
             before = len(self._steps)

@@ -19,7 +19,7 @@ from spherec.artifact import Artifact
 from spherec.data.events import pair_keys
 from spherec.data.features import Features
 from spherec.data.ids import IdMap, refuse_twins
-from spherec.data.interactions import Interactions, merge_item_names, row_starts
+from spherec.data.interactions import Interactions, merge_dislikes, merge_item_names, row_starts
 from spherec.embedding import FeatureMap
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning, enumerate_ids
 from spherec.evaluation.validation import Validation, check_validation_share, default_share
@@ -82,7 +82,8 @@ class Growth:
 def merge(old: Interactions, new: Interactions) -> Growth:
     """Merge old and new pairs. Ids of `new` without any pair are left out.
 
-    Weights of one pair add up. A pair without a weight, where others have some, counts as its user's do on average.
+    What either has as a positive is no dislike. Weights of one pair add up. A pair without a weight, where others have
+    some, counts as its user's do on average.
     """
     user_ids, users = _extend(old.user_ids, new.user_ids, new.users, "user")
     item_ids, items = _extend(old.item_ids, new.item_ids, new.indices, "item")
@@ -97,7 +98,7 @@ def merge(old: Interactions, new: Interactions) -> Growth:
         item_ids=item_ids,
         weights=_merge_weights(pairs, owners, (had, old.weights), (given, new.weights)),
     )
-    names = merge_item_names(old, new)
+    data, names = replace(data, disliked=merge_dislikes(data, old, new)), merge_item_names(old, new)
     return Growth(data.with_item_names(names) if names else data, ~np.isin(pairs, had, assume_unique=True))
 
 
@@ -183,6 +184,7 @@ def remove_rows(artifact: Artifact, users: NDArray[np.int64], items: NDArray[np.
         item_names=None if data.item_names is None else tuple(data.item_names[item] for item in kept_items.tolist()),
         weights=pairs.weights,
     )
+    left = replace(left, disliked=merge_dislikes(left, data))
     at_users, at_items = torch.from_numpy(kept_users), torch.from_numpy(kept_items)
     reach, stored, features = vectors.item_reach, artifact.stored_fold_in, artifact.features
     return replace(

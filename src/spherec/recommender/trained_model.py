@@ -235,6 +235,9 @@ class ModelState:
         """Return the items that are not listed because of whom or what the list is around."""
         if query.item is not None:
             return np.array([query.item])
+        if query.user is not None and self.data.disliked is not None:
+            seen = self.data.items_of(query.user) if query.exclude_seen else _NOTHING
+            return np.union1d(seen, self.data.disliked_by(query.user))
         if query.user is not None and query.exclude_seen:
             return self.data.items_of(query.user)
         return np.unique(query.basket) if query.basket is not None and query.exclude_seen else _NOTHING

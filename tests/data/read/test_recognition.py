@@ -215,7 +215,7 @@ def test_kinds_of_events_that_all_count_are_told(write, rows, text, kinds):
     if not kinds:
         assert notes == []
         return
-    assert f"{path}: {kinds} all count as positives; if some should not, remove their rows first" in notes
+    assert f"{path}: {kinds} all count as positives; say what each weighs with" in " ".join(notes)
     with pytest.warns(UnreadValuesWarning, match="all count as positives"):
         read(path, duplicates="sum")
 

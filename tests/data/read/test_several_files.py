@@ -164,7 +164,7 @@ def test_names_in_the_files_need_no_item_column(tmp_path):
     with pytest.raises(ArgumentError, match=r"is prepared .*leave out name='title'"):
         spherec.read(tmp_path / "x.npz", name="title")
     (tmp_path / "list").write_text("0 5 6 7\n1 8\n")
-    with pytest.raises(DataError, match="adjacency has no column"):
+    with pytest.raises(DataError, match=r"has no column .title."):
         spherec.read(tmp_path / "list", name="title")
 
 

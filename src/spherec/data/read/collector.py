@@ -4,6 +4,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
+from spherec.data.event_weights import EventWeights, describe_kinds
 from spherec.data.events import Duplicates, check_lowest_weight, level_of_caller
 from spherec.data.ids import as_id_array, invert
 from spherec.data.read.formats import FORMATS, FilePlan, Reading, describe_files, find_value, reader_of
@@ -32,6 +34,7 @@ class Piece(NamedTuple):
     items: NDArray[np.int32]
     values: NDArray[np.float64] | None
     times: NDArray[np.float64] | None
+    kinds: NDArray[np.int16] | None
 
 
 class Catalogue(NamedTuple):
@@ -52,10 +55,15 @@ class Collector:
 
     def __init__(self, files: Sequence[Path], reading: Reading, append: Callable[[Piece], None]) -> None:
         self.files, self._asked, self._append = files, reading, append
-        self._plan = recognise_first(files, reading)
+        self.weigher = reading.weigher
+        if self.weigher is not None:
+            self.weigher.refuse_others(reading.event, value=reading.value, duplicates=reading.duplicates)
+        plan = recognise_first(files, reading)
+        self._plan = plan if self.weigher is None else replace(plan, value=None)
+        self._kinds_left_out: Counter[str] = Counter()
         self._users, self._items = _Ids("user"), _Ids("item")
         self._kinds: dict[str, bool] = {}  # whether the first time of a file is a number, and its first value true
-        self._seen = self._kept = 0  # rows of all files
+        self._seen = 0  # rows of all files
         self._left_out: Counter[str] = Counter()  # rows or lines that gave no events
         self._names: dict[int, str] = {}  # by number of the item
         self._unread_value: str | None = None  # a column that seems to have ratings or counts, but is not read
@@ -80,8 +88,15 @@ class Collector:
                 report(f"{file}: skipped, because it has no events")
             if left_out := _in_words(self._left_out - before):
                 report(f"{file}: read without {left_out}")
+        if kinds := self._kinds_left_out:
+            report(f"{describe_files(self.files)}: read without {describe_kinds(kinds)}, because these have no weight")
         if self.lacks_times:
             report(f"{self.files[0]}: column {self._plan.time!r} is not read, because not all of its cells are times")
+        if self.weigher is not None and self._users.is_empty:
+            raise DataError(
+                f"{describe_files(self.files)}: no event is of kind {', '.join(self.weigher.names)}; column "
+                f"{self._plan.event!r} has {describe_kinds(self._kinds_left_out)}; name some of these"
+            )
         orders_numbers = FORMATS[self._plan.format].orders_numbers
         return self._users.sort(orders_numbers=orders_numbers), self._items.sort(orders_numbers=orders_numbers)
 
@@ -90,7 +105,7 @@ class Collector:
         """The name of the first step: what the files were taken for, their number, and what they left out."""
         step = " ".join(filter(None, ["read as" if self._plan.read_as else "read", self._plan.read_as]))
         step += f" from {len(self.files):,} files" if len(self.files) > 1 else ""
-        left_out = _in_words(self._left_out)
+        left_out = " and ".join(filter(None, (_in_words(self._left_out), describe_kinds(self._kinds_left_out))))
         return f"{step}, without {left_out}" if left_out else step
 
     @contextmanager
@@ -101,7 +116,7 @@ class Collector:
         """
         asked, path = self._asked, describe_files(self.files)
         try:
-            if asked.weigh:
+            if asked.weigh and self.weigher is None:
                 check_lowest_weight(None if values is None else values[0])
             yield asked.duplicates or FORMATS[self._plan.format].duplicates or ("sum" if asked.weigh else None)
         except DataError as error:
@@ -112,7 +127,7 @@ class Collector:
     def warn_of_values(self, values: tuple[float, float] | None) -> None:
         """Warn if low ratings or counts count as positives, though nobody said so; `values` are from and to."""
         asked, path = self._asked, describe_files(self.files)
-        if asked.cut.min_value is not None:
+        if asked.cut.min_value is not None or self.weigher is not None:
             return
         weigh = "weigh pairs by them with weigh=True (--weigh), or say that all are meant with"
         if (column := self._unread_value) is not None:
@@ -133,7 +148,7 @@ class Collector:
             warnings.warn(remark, UncutValuesWarning, stacklevel=level_of_caller())
 
     def _read_file(self, file: Path, reading: FilePlan) -> None:
-        seen, kept = self._seen, self._kept
+        seen, lacking = self._seen, self._left_out[_NO_ID]
         self._kinds = {}
         for rows in reader_of(reading.format)(file, reading) if not self._is_full else ():
             if reading.value is None and self._unread_value is None:
@@ -150,7 +165,7 @@ class Collector:
                 break
         if self._seen == seen and not self._is_full:
             raise EmptyFileError(f"{file} has no rows; give a file with events")
-        if self._kept == kept and not self._is_full:
+        if self._left_out[_NO_ID] - lacking == self._seen - seen and not self._is_full:
             raise DataError(f"{file}: all {self._seen - seen:,} rows lack user or item; name the right columns")
 
     @property
@@ -159,14 +174,18 @@ class Collector:
 
     def _add(self, frame: pl.DataFrame, reading: FilePlan) -> None:
         """Add the rows of a frame; a `BadCellError` names the first that cannot be used."""
+        if absent := next((name for role, name in reading.roles.items() if role not in frame.columns), None):
+            raise DataError(f"format {reading.format!r} has no column {absent!r}; give a table")
         frame = frame.with_row_index("row")
         if reading.limit is not None:
             frame = frame.head(reading.limit - self._seen)
-        height = frame.height
-        self._seen += height
+        self._seen += frame.height
         if frame.schema["user"] == frame.schema["item"] == pl.String:
             repeats = (frame["user"] == reading.user) & (frame["item"] == reading.item)
             _refuse(frame, repeats, "user", "the name of the column, as if several tables were joined")
+        if self.weigher is not None and self.weigher.names:
+            frame = self._number_kinds(frame, self.weigher)
+        n_counting = frame.height
         for role in ("user", "item"):
             frame = frame.with_columns(_to_ids(frame, role))
             missing = frame[role].is_null()
@@ -174,8 +193,7 @@ class Collector:
                 frame = frame.filter(~missing)
             else:
                 _refuse(frame, missing, role, f"which is no {role}", _DROP)
-        self._left_out += Counter({_NO_ID: height - frame.height})
-        self._kept += frame.height
+        self._left_out += Counter({_NO_ID: n_counting - frame.height})
         if not frame.height:
             return
         numbers = frame.select(self._users.encode(frame["user"]), self._items.encode(frame["item"]))  # both at once
@@ -183,14 +201,17 @@ class Collector:
         times = self._times(frame, reading) if "time" in frame.columns else None
         users, items = self._users.number(numbers["user"]), self._items.number(numbers["item"])
         if reading.name is not None:
-            self._add_names(frame, items, reading.name)
-        self._append(Piece(users, items, values, times))
+            named = pl.DataFrame({"item": items, "name": frame["name"].cast(pl.String)})
+            self._names.update(named.filter(pl.col("name") != "").unique("item", keep="last").iter_rows())
+        kinds = frame["event"].to_numpy() if "event" in frame.columns else None
+        self._append(Piece(users, items, values, times, kinds))
 
-    def _add_names(self, frame: pl.DataFrame, items: NDArray[np.int32], column: str) -> None:
-        if "name" not in frame.columns:
-            raise DataError(f"{self._plan.format} has no column {column!r} of names; give a table of names")
-        named = pl.DataFrame({"item": items, "name": frame["name"].cast(pl.String)})
-        self._names.update(named.filter(pl.col("name") != "").unique("item", keep="last").iter_rows())
+    def _number_kinds(self, frame: pl.DataFrame, weigher: EventWeights) -> pl.DataFrame:
+        """Return the rows of kinds that count, with numbers for kinds."""
+        texts = frame["event"].cast(pl.String).fill_null("")
+        numbers = texts.replace_strict(weigher.names, range(len(weigher.names)), default=-1, return_dtype=pl.Int16)
+        self._kinds_left_out += Counter(dict(texts.filter(numbers < 0).value_counts().iter_rows()))
+        return frame.with_columns(event=numbers).filter(pl.col("event") >= 0)
 
     def names(self, items: Catalogue) -> dict[object, str]:
         """Return the last name of each item, by its id."""
@@ -247,6 +268,11 @@ class _Ids:
         self._integers = np.zeros(0, np.int64)  # (n,) distinct ones, sorted
         self._numbers = np.zeros(0, np.int32)  # (n,) of each
         self._are_texts: bool | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """True before the first id."""
+        return self._are_texts is None
 
     def encode(self, ids: pl.Series) -> pl.Expr:
         """Return the expression that makes numbers of texts; a column of whole numbers stays as it is."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from spherec.data.container import kind_of
 from spherec.data.cuts import Cut
+from spherec.data.event_weights import EventWeights
 from spherec.data.events import Duplicates
 from spherec.data.input_files import find_kind, refuse_unreadable
 from spherec.errors import ArgumentError, DataError, describe_missing_column, quote, require_polars
@@ -76,6 +77,14 @@ class Reading:
         cut: Which events count, e.g. `Cut(min_value=4, min_per_user=20)`; by default all.
         weigh: Keep the ratings or counts, and weigh pairs by them in training. By default only if the file is prepared
             with weights; False leaves those out.
+        event: A column with the kind of each event, such as view or purchase; needs `weights`.
+        weights: The weight of each kind that counts, e.g. {"view": 1, "cart": 3, "purchase": 10}. A pair weighs the sum
+            of its events, in training too unless `weigh` is False. Other kinds are left out and counted. A pair below 0
+            is a dislike: it is no positive, and the item is never recommended to that user.
+        cancels: Kinds that take back the latest earlier event of another kind, e.g. {"refund": "purchase"}.
+        half_life: The age at which an event weighs half, counted from the newest event: "90d", "12h", or a number in
+            the unit of the times. Without `event`, each event weighs 1 before that.
+        max_weight: The largest weight of a pair.
         limit: Number of rows after which to stop.
         progress: Called with the bytes read so far and in all.
         report: Called with remarks: what a file was taken for, lines that are left out.
@@ -96,6 +105,11 @@ class Reading:
     duplicates: Duplicates | None = None
     cut: Cut = _EVERYTHING
     weigh: bool | None = None
+    event: str | None = None
+    weights: Mapping[str, float] | None = None
+    cancels: Mapping[str, str] | None = None
+    half_life: str | float | None = None
+    max_weight: float | None = None
     limit: int | None = None
     progress: ReadProgress | None = None
     report: Callable[[str], None] | None = None
@@ -109,8 +123,13 @@ class Reading:
     def roles(self) -> dict[str, str]:
         """The named columns by role."""
         roles = {"user": self.user, "item": self.item, "value": self.value, "time": self.time}
-        roles["name"] = self.name
+        roles |= {"name": self.name, "event": self.event}
         return {role: name for role, name in roles.items() if name is not None}
+
+    @property
+    def weigher(self) -> EventWeights | None:
+        """What weighs events by kind or age; None where events are merged by `duplicates`."""
+        return EventWeights.of(self.weights, self.cancels, self.half_life, self.max_weight, by_kind=self.event)
 
     @property
     def is_plain(self) -> bool:

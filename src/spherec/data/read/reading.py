@@ -33,9 +33,10 @@ def read_interactions(path: Paths, reading: Reading) -> Interactions:
     found, events, names = _collect(files, reading)
     values = None if events.values is None else (float(events.values.min()), float(events.values.max()))
     with found.merging(values) as rule:
-        events = reading.cut(events.merge(rule))
+        events = reading.cut(events.merge(rule) if found.weigher is None else found.weigher(events))
     found.warn_of_values(values)
-    data = Interactions.from_events(events, weigh=bool(reading.weigh))
+    weigh = bool(reading.weigh) if found.weigher is None else reading.weigh is not False
+    data = Interactions.from_events(events, weigh=weigh)
     return data if reading.name is None else data.with_item_names(names)
 
 
@@ -78,7 +79,7 @@ def _collect(files: list[Path], reading: Reading) -> "tuple[Collector, Events, d
     pieces: list[Piece] = []
     found = Collector(files, reading, pieces.append)
     users, items = found.read()
-    user, item, values, times = (
+    user, item, values, times, kinds = (
         None if part[0] is None else np.concatenate(part) for part in zip(*pieces, strict=True)
     )
     del pieces[:]
@@ -89,12 +90,23 @@ def _collect(files: list[Path], reading: Reading) -> "tuple[Collector, Events, d
         items.ids,
         values=values,
         times=None if found.lacks_times else times,
+        kinds=kinds,
     )
     return found, events.with_step(found.step), found.names(items)
 
 
 def _load_prepared(path: str, reading: Reading) -> Interactions:
-    reading.refuse_layout(f"{path} is prepared and", "missing", "duplicates", "name")
+    reading.refuse_layout(
+        f"{path} is prepared and",
+        "missing",
+        "duplicates",
+        "name",
+        "event",
+        "weights",
+        "cancels",
+        "half_life",
+        "max_weight",
+    )
     if (kind := kind_of(path)) == "spherec-partitions":
         data: Interactions = import_guest(kind).PartitionedInteractions.open(path).read()
     else:

@@ -64,8 +64,11 @@ def recognise_first(files: Sequence[Path], reading: Reading) -> FilePlan:
         with suppress(EmptyFileError) if number < len(files) else nullcontext():
             plan = recognise(file, reading)
             break
-    if plan.kinds:
-        remark = f"{file}: {plan.kinds} all count as positives; if some should not, remove their rows first"
+    if plan.kinds and plan.event is None:
+        remark = (
+            f"{file}: {plan.kinds} all count as positives; say what each weighs with event=, weights= (--event-column, "
+            "--event-weights)"
+        )
         if reading.report is None:
             warnings.warn(remark, UnreadValuesWarning, stacklevel=level_of_caller())
         else:
@@ -212,7 +215,7 @@ def _recognise_table(plan: FilePlan, title: str, path: Path, sample: Mapping[str
     """Fill in the columns of a table that the caller did not name, by the names and some cells of all columns."""
     asked, plan = plan, _fill_in(path, sample, plan)
     free = {name: cells for name, cells in sample.items() if name not in plan.roles.values()}
-    for name in (name for name in free if _plain(name) in _KIND_NAMES):
+    for name in (name for name in free if _plain(name) in _KIND_NAMES and plan.event is None):
         different = list(dict.fromkeys(filter(None, free[name])))
         if len(different) > 1:
             plan = replace(plan, kinds=f"{', '.join(different[:_MOST_KINDS])} in column {name!r}")
