@@ -150,7 +150,7 @@ def test_what_is_disliked_is_never_recommended_and_stays_so_in_an_update(file, t
         part = spherec.load(path, users=(1, 3), items=(0, 2)).data
         assert told(part)[1] == {(u, i) for u, i in told(data)[1] if u in part.user_ids and i in part.item_ids}
     gone = model.data.user_ids[int(data.disliked[0, 0])]
-    loaded.remove(users=[gone])
+    loaded.remove_users([gone])
     assert told(loaded.data)[1] == {(u, i) for u, i in told(data)[1] if u != gone}
     loaded = spherec.load(tmp_path / "m.spherec")
     user, disliked = next((user, data.disliked_by(user)) for user in range(60) if len(data.disliked_by(user)) > 1)
