@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 	$(if $(TORCH_INDEX),--extra-index-url '$(TORCH_INDEX)')
 
-.PHONY: house demo test browser ray faults check constraints docs bench growth fuzz clean
+.PHONY: release-check house demo test browser ray faults check constraints docs bench growth fuzz clean
 
 demo: $(VENV)/installed  ## train the paper's model on the embedded data and recommend books
 	$(BIN)/spherec demo --force
@@ -42,6 +42,11 @@ check: $(VENV)/installed  ## style and types
 
 constraints: $(VENV)/installed  ## do the pinned versions fit together on every Python, with both builds of torch?
 	$(BIN)/python scripts/resolve_constraints.py $(if $(TORCH_INDEX),--index '$(TORCH_INDEX)')
+
+PYTHONS ?= $(PYTHON)
+
+release-check: $(VENV)/installed  ## build, install clean for each of PYTHONS, with each extra; demo and tests on the wheel
+	$(BIN)/python scripts/release_check.py --python $(PYTHONS)
 
 docs: $(VENV)/installed  ## the documentation site, into docs/_build/html; a warning is an error
 	$(BIN)/python -m sphinx -E -W --keep-going -q -b html docs docs/_build/html

@@ -15,6 +15,8 @@ import spherec
 from spherec.adapters.lenskit import CMLConfig, CMLScorer
 from spherec.errors import TrainingError
 from tests.adapters.conftest import columns
+from tests.docs.blocks import ROOT
+from tests.docs.test_code_blocks import run_blocks
 
 pytestmark = pytest.mark.filterwarnings("default")
 SMALL = {"dim": 8, "epochs": 2, "validation": 0}
@@ -98,3 +100,8 @@ def test_lenskits_evaluation_gives_our_figures(movielens):
     ours = spherec.evaluate(model, movielens.train, movielens.test, k=20).summary()
     names = {"NDCG@20": "ndcg", "RecipRank@20": "mrr", "Hit@20": "hit_rate", "Precision@20": "precision"}
     assert {name: theirs[name] for name in names} == pytest.approx({n: ours[o] for n, o in names.items()}, abs=5e-6)
+
+
+@pytest.mark.slow
+def test_the_page_prints_its_table():
+    run_blocks(ROOT / "docs/how-to/in-lenskit.md")

@@ -11,6 +11,8 @@ from rectools.models import PopularModel, load_model, model_from_config
 import spherec
 from spherec.adapters.rectools import CMLModel
 from tests.adapters.conftest import columns
+from tests.docs.blocks import ROOT
+from tests.docs.test_code_blocks import run_blocks
 
 pytestmark = pytest.mark.filterwarnings("default")
 SMALL = {"dim": 8, "epochs": 2, "validation": 0}
@@ -90,3 +92,8 @@ def test_it_takes_part_in_a_cross_validation(pairs):
     found = cross_validate(make(pairs), RandomSplitter(0.2, n_splits=2, random_state=1), models=models, **how)
     assert {row["model"] for row in found["metrics"]} == {"spherec", "popular"}
     assert all(0 < row["recall"] <= 1 for row in found["metrics"])
+
+
+@pytest.mark.slow
+def test_the_page_prints_its_table():
+    run_blocks(ROOT / "docs/how-to/in-rectools.md")
