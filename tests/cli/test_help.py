@@ -1,5 +1,12 @@
 """Words that no command knows, and options that only `data prepare` has."""
 
+import warnings
+
+import pytest
+
+from spherec import cli
+from spherec.errors import UnreadValuesWarning
+
 
 def test_a_group_within_has_the_options_of_the_others(spherec):
     assert "completion" not in spherec("data", "--help").out
@@ -8,7 +15,31 @@ def test_a_group_within_has_the_options_of_the_others(spherec):
 def test_a_misspelt_command_is_an_error_that_names_the_right_one(spherec):
     done = spherec("tran")
     assert done.code == 2
-    assert "'train'" in done.err
+    assert "(did you mean 'train'?)" in done.err
+
+
+@pytest.mark.parametrize("words", ["train", "recommend", "evaluate m", "tune book-crossing", "data split", "compare"])
+def test_a_missing_word_is_an_error_with_an_example(spherec, words):
+    done = spherec(*words.split())
+    assert done.code == 2
+    assert f"for example: spherec {words.removesuffix(' m').removesuffix(' book-crossing')} " in done.err
+
+
+def test_help_shows_no_types_of_flags_and_arguments(spherec):
+    for words in ((), ("data",), ("data", "stats"), ("recommend",)):
+        shown = spherec(*words, "--help").out
+        assert not any(text in shown for text in ("<", "\x1b"))
+
+
+def test_a_warning_is_shown_once(monkeypatch, capsys):
+    def warn(*_, **__):
+        for number in (1, 1, 2):
+            warnings.warn(f"odd {number}", UnreadValuesWarning, stacklevel=1)
+
+    monkeypatch.setattr(cli, "app", warn)
+    with pytest.raises(SystemExit):
+        cli.main(["presets"])
+    assert capsys.readouterr().err == "warning: odd 1\nwarning: odd 2\n"
 
 
 def test_an_option_that_only_prepare_has_is_an_error_that_names_prepare(spherec):

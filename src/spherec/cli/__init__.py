@@ -3,6 +3,7 @@
 import importlib
 import io
 import os
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -10,10 +11,10 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
 
 from spherec import errors
 from spherec._version import __version__
+from spherec.cli._options import Commands, PlainGroup
 from spherec.cli._output import INTERRUPTED, note, print_error
 from spherec.errors import ArgumentError, SpherecError
 
@@ -56,7 +57,7 @@ _FILES = {
 }  # all others are named as their command
 
 
-class LateGroup(TyperGroup):
+class LateGroup(PlainGroup):
     """The commands, each imported when it is called."""
 
     def resolve_command(self, context: Any, words: list[str]) -> Any:
@@ -73,8 +74,6 @@ class LateGroup(TyperGroup):
 
 def load_command(name: str) -> Any:
     """Import the command of that name, and return it with its parameters."""
-    from spherec.cli._options import Commands  # numpy is slow to import
-
     function = name.replace("-", "_")
     module = importlib.import_module(f"spherec.cli.{_FILES.get(name, function)}")
     if name == "data":
@@ -140,15 +139,26 @@ def _explain(error: Any) -> ArgumentError:
         has_it = f"'spherec data prepare FILE {option} … -o data.npz' has it, then give data.npz"
         return ArgumentError(f"{error.message}; {has_it}")
     command = error.ctx.command_path if error.ctx else "spherec"
-    return ArgumentError(f"{error.format_message().rstrip('.')}; see '{command} --help'")
+    text = re.sub(r"\. D(id you mean .*\?)$", r" (d\1)", error.format_message().rstrip("."))
+    if text.startswith("Missing") and error.ctx:
+        example = re.search(rf"spherec (data )?{error.ctx.info_name} .*", error.ctx.command.help or "")
+        text += f"; for example: {example[0]}" if example else ""
+    return ArgumentError(f"{text}; see '{command} --help'")
 
 
 @contextmanager
 def _warnings_as_notes() -> Iterator[None]:
-    """Print warnings as notes of one line, without the place in the code; of spherec's own, each time."""
+    """Print warnings as notes of one line, each once, without the place in the code."""
+    said = set[str]()
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        if str(message) not in said:
+            note(f"warning: {message}", everywhere=True)
+        said.add(str(message))
+
     with warnings.catch_warnings():
         for kind in vars(errors).values():
             if isinstance(kind, type) and issubclass(kind, Warning):
                 warnings.simplefilter("always", kind)
-        warnings.showwarning = lambda message, *_, **__: note(f"warning: {message}", everywhere=True)
+        warnings.showwarning = show
         yield

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, dataclass_transform
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
-from spherec.data.output_files import refuse_unwritable
 from spherec.errors import ArgumentError
 
 _Group = TypeVar("_Group", bound=type[Any])
@@ -58,25 +57,40 @@ Dial = Annotated[
 ]
 
 
+def show_plainly(parameters: list[Any]) -> list[Any]:
+    """Return options and arguments that help shows without types, with defaults in their sentences."""
+    for one in parameters:
+        is_flag = getattr(one, "is_flag", False)
+        if is_flag or one.param_type_name == "argument":
+            one.display_type_rich = lambda ctx: None  # noqa: ARG005
+        if is_flag:
+            one.show_default = False
+        elif getattr(one, "show_default", False) and one.help and one.default not in (None, [], ""):
+            one.help, one.show_default = f"{one.help} Default: {one.default}.", False
+    return parameters
+
+
 class PlainCommand(TyperCommand):
-    """A command whose help has no type at flags, and has defaults in its sentences instead of lines of their own."""
+    """A command with a plain help."""
 
     def get_params(self, context: Any) -> list[Any]:
         """Return the options and arguments, with --help."""
-        options: list[Any] = super().get_params(context)
-        for one in options:
-            if getattr(one, "is_flag", False):
-                one.metavar, one.show_default = "", False
-            elif getattr(one, "show_default", False) and one.help and one.default not in (None, [], ""):
-                one.help, one.show_default = f"{one.help} Default: {one.default}.", False
-        return options
+        return show_plainly(super().get_params(context))
+
+
+class PlainGroup(TyperGroup):
+    """Commands with a plain help."""
+
+    def get_params(self, context: Any) -> list[Any]:
+        """Return the options, with --help."""
+        return show_plainly(super().get_params(context))
 
 
 class Commands(typer.Typer):
     """Commands whose parameters may be groups."""
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(add_completion=False, rich_markup_mode="markdown", **settings)
+        super().__init__(add_completion=False, rich_markup_mode="markdown", cls=PlainGroup, **settings)
 
     def add(self, name: str, command: Callable[..., None], help: str | None = None) -> None:
         """Add a command; its help is by default its docstring."""
@@ -103,6 +117,8 @@ def _expand_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 def refuse_output(output: Path, force: bool) -> None:
     """Raise an error if the output cannot be written, or is a file already that only --force replaces."""
+    from spherec.data.output_files import refuse_unwritable  # numpy is slow to import
+
     refuse_unwritable(output)
     if not force and output.is_file():
         raise ArgumentError(f"{output} exists already; name another file, or replace it with --force")

@@ -21,7 +21,7 @@ class RunsOptions:
         "Fold to run, counted from 0. May be repeated. Default: all.", "N", "--only-fold"
     )
     device: Device = "auto"
-    workers: int | None = option("Runs of ours at once. Default: 8 on a GPU, else 1.", "N", min=1)
+    workers: int | None = option("Runs of ours at once. Default: 8 on a GPU, else 1.", "N")
 
 
 def run_missing(

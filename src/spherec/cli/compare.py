@@ -46,7 +46,7 @@ class CompareOptions:
     test: list[str] | None = option("Data to test on instead of folds. May be repeated.", "DATA")
     k: int = option("Length of the lists.", "N", "-k", default=50)
     trials: int | None = option("Settings to try for each model on each fold. Default: 10, if rough 3.", "N")
-    rough: bool = option("Fewer folds, trials and models: no accurate, tuned, bpr.", None, "--rough", default=False)
+    rough: bool = option("Fewer folds, trials and models.", None, "--rough", default=False)
     validation: float = option("Share of training items on which settings are chosen.", "SHARE", default=0.05)
     seed: int = option("Random seed of everything.", "N", default=0)
     output: Path | None = option(

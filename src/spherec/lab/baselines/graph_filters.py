@@ -15,7 +15,7 @@ import torch
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.sparse.linalg import svds
+from scipy.sparse.linalg import aslinearoperator, eigsh
 from torch import Tensor
 
 from spherec import rng
@@ -25,7 +25,7 @@ from spherec.lab.models import ComparedModel, FitContext
 from spherec.lab.records import Settings
 from spherec.ranking.ranker import LeftOut, split_blocks
 
-_NULL = 1e-3  # singular values below it may be zeros with rounding errors: they are roots of eigenvalues in float32
+_NULL = 1e-3  # singular values below it count as zeros with rounding errors
 _BLOCK = 1 << 20  # numbers of a signal at once: 4 MB of float32 stay in the cache of a CPU from product to product
 
 
@@ -66,13 +66,17 @@ class ItemGraph:
         return signals @ (self.degrees(-exponent)[:, None] * vectors), (self.degrees(exponent)[:, None] * vectors).T
 
     def _top_vectors(self, n: int, seed: int) -> NDArray[np.float32]:
-        smaller = min(self._normalized.shape)
-        if n < smaller:
-            start = rng.stream(seed, "singular vectors").standard_normal(smaller).astype(np.float32)
-            _, values, rows = svds(self._normalized, k=n, v0=start)  # (n,), (n, I)
-        else:
-            _, values, rows = np.linalg.svd(self._normalized.toarray(), full_matrices=False)
-        return np.ascontiguousarray(rows[values > _NULL].T)
+        matrix = self._normalized
+        by_users = matrix.shape[0] <= matrix.shape[1]  # eigenvectors are those of the smaller side
+        side = matrix if by_users else matrix.T.tocsr()
+        if n >= len(side.indptr) - 1:
+            _, values, rows = np.linalg.svd(matrix.toarray(), full_matrices=False)
+            return np.ascontiguousarray(rows[values > _NULL].T, dtype=np.float32)
+        start = rng.stream(seed, "singular vectors").standard_normal(side.shape[0]).astype(np.float32)
+        squares, vectors = eigsh(aslinearoperator(side) @ aslinearoperator(side.T), k=n, v0=start)  # (n,), (side, n)
+        squares, vectors = squares[squares > _NULL**2], vectors[:, squares > _NULL**2]
+        found: NDArray[np.float32] = (side.T @ vectors) / np.sqrt(squares) if by_users else vectors  # (I, n)
+        return found
 
 
 def _power(counts: NDArray[np.int64], exponent: float) -> NDArray[np.float64]:
