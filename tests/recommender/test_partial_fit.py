@@ -112,6 +112,10 @@ def test_where_nothing_is_new_the_model_stays():
     with pytest.warns(NothingNewWarning):
         assert model.partial_fit(as_interactions(list(pairs_of(DATA))[:9])) is model
     assert model.artifact is artifact
+    (user, item), *_ = sorted({(u, i) for u in USERS for i in ITEMS} - set(pairs_of(DATA)))
+    dislikes = replace(DATA, disliked=np.array([[USERS.index(user), ITEMS.index(item)]], dtype=np.int32))
+    assert item in model.recommend(user, 30).columns["item"]
+    assert item not in model.partial_fit(dislikes, validation=0).recommend(user, 30).columns["item"], "a dislike is new"
 
 
 def test_a_gate_refuses_an_update_that_makes_lists_worse(monkeypatch):

@@ -28,6 +28,7 @@ from spherec.recommender.fold_in import FoldIn
 from spherec.training import Training
 
 _FEWEST_EPOCHS = 3  # of a run with a handful of new pairs
+_NO_DISLIKES = np.zeros((0, 2), dtype=np.int32)
 
 # --- New pairs and users ---------------------------------------------------------------------------------------------
 
@@ -50,8 +51,10 @@ class Growth:
     "(E,) True for pairs that the model has not learned from."
 
     def is_news_to(self, artifact: Artifact) -> bool:
-        """Tell whether there is a pair or a weight that the model has not learned from."""
-        return bool(self.fresh.any()) or self.data.checksums["weights"] != artifact.data.checksums["weights"]
+        """Tell whether there is a pair, a weight or a dislike that the model does not have."""
+        had, has = (_NO_DISLIKES if one.disliked is None else one.disliked for one in (artifact.data, self.data))
+        is_weighed_alike = self.data.checksums["weights"] == artifact.data.checksums["weights"]
+        return bool(self.fresh.any()) or not is_weighed_alike or not np.array_equal(had, has)
 
     def plan(self, config: Training, epochs: int | None, validation: float | None) -> tuple[Training, float]:
         """Return the settings of the continued run and the share of the new pairs to hold out.
