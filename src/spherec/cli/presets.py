@@ -13,7 +13,7 @@ from spherec.cli._output import grid, note, show
 from spherec.data.input_files import read_text_file
 from spherec.errors import ArgumentError, DataError, quote
 from spherec.training import Training
-from spherec.training.config import PRESETS, find_preset, nest, overlay
+from spherec.training.config import PRESETS, find_preset, overlay
 
 model_option = partial(option, panel="Model (by default as in the preset)")
 
@@ -32,7 +32,7 @@ class ModelSettings:
         """Return the settings, with those of the options last."""
         table = read_settings(self.config, self.settings or [])
         for name, value in options.items():
-            table = table if value is None else overlay(table, nest(name, value))
+            table = table if value is None else overlay(table, {name: value})
         return find_preset(self.preset).change(table)
 
 
@@ -46,7 +46,7 @@ def read_settings(file: Path | None, settings: Sequence[str]) -> dict[str, Any]:
         name, equals, text = setting.partition("=")
         if not equals or not name.strip():
             raise ArgumentError(f"--set needs NAME=VALUE, e.g. sampler.beta=0.6, got {quote(setting)}")
-        table = overlay(table, nest(name.strip(), _parse_value(text.strip())))
+        table = overlay(table, {name.strip(): _parse_value(text.strip())})
     return table
 
 

@@ -18,7 +18,7 @@ from spherec.lab.records import Settings
 from spherec.losses import Hinge, Loss, Softmin
 from spherec.sampling import Hard, Popularity, Sampling, SemiHard, TwoStage
 from spherec.training import Training
-from spherec.training.config import nest, overlay
+from spherec.training.config import overlay
 
 SettingValue = bool | int | float | str
 
@@ -189,8 +189,7 @@ def _parse_value(text: str) -> SettingValue:
 
 
 def apply_settings(config: Training, settings: Settings) -> Training:
-    changes = [nest(name, value) for name, value in settings.items()]
-    return config.change(reduce(overlay, changes, {}))
+    return config.change(overlay({}, settings))
 
 
 def read_setting(config: Training, name: str) -> Any:

@@ -4,14 +4,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from spherec.errors import check_number
 from spherec.geometry import DenseVectors
-
-
-def check_share(diversity: float) -> float:
-    """Return δ; raise an `ArgumentError` unless it is from 0 to 1."""
-    check_number("diversity", diversity, 0, 1)
-    return float(diversity)
 
 
 def diversify(

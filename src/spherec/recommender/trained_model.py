@@ -27,6 +27,7 @@ from spherec.errors import (
     TrainingError,
     check_choice,
     check_count,
+    check_number,
     quote,
     refuse_unknown,
 )
@@ -43,7 +44,7 @@ from spherec.ranking.ranker import (
     refuse_idle_dial,
     refuse_nan,
 )
-from spherec.recommender.diversity import check_share, diversify
+from spherec.recommender.diversity import diversify
 from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.results import (
     Reason,
@@ -172,6 +173,8 @@ class ModelState:
         """Return queries without defaults, whose filters are ascending and have no item twice."""
         filters = {id(query.only): (query.only, "only") for query in queries}  # by `id`: many queries share one
         filters |= {id(query.exclude): (query.exclude, "exclude") for query in queries}
+        for query in queries:
+            check_number("diversity", query.diversity, 0, 1)
         checked = {at: None if given[0] is None else self._distinct(*given) for at, given in filters.items()}
         return [
             query._replace(
@@ -179,7 +182,6 @@ class ModelState:
                 only=checked[id(query.only)],
                 exclude=checked[id(query.exclude)],
                 mainstream=self.check_dial(query.mainstream) if query.item is None else 0.0,
-                diversity=check_share(query.diversity),
             )
             for query in queries
         ]

@@ -287,21 +287,14 @@ def _check_type(value: Any, hint: Any, where: str) -> Any:
 
 
 def overlay(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `base` with `changes` laid over it, table by table."""
+    """Return `base` with `changes` laid over it, table by table; {"a.b": 1} is {"a": {"b": 1}}."""
     result = dict(base)
-    for name, value in changes.items():
-        inner = result.get(name)
-        result[name] = overlay(inner, value) if isinstance(inner, Mapping) and isinstance(value, Mapping) else value
+    for path, value in changes.items():
+        name, _, rest = path.partition(".")
+        inner, change = result.get(name), {rest: value} if rest else value
+        inner = inner if isinstance(inner, Mapping) else {}
+        result[name] = overlay(inner, change) if isinstance(change, Mapping) else change
     return result
-
-
-def nest(path: str, value: Any) -> dict[str, Any]:
-    """Return {"a": {"b": value}} for the path "a.b"."""
-    *outer, last = path.split(".")
-    table = {last: value}
-    for name in reversed(outer):
-        table = {name: table}
-    return table
 
 
 @dataclass(frozen=True)
