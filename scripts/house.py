@@ -35,7 +35,7 @@ HERE = Path(__file__).resolve()
 
 # The rooms, and what lives there: folders and files of src/spherec, where a longer name goes before a shorter one.
 ROOMS = {
-    "ground": "__init__ __main__ _version errors geometry rng device optim start ials losses sampling embedding",
+    "ground": "__init__ __main__ _version errors geometry rng device lazy optim start ials losses sampling embedding",
     "kernels": "kernels",
     "data": "data datasets",
     "training": "training",

@@ -20,7 +20,9 @@ SCRIPT = """
 import multiprocessing, os, sys, threading, time
 import numpy as np, polars, torch
 import spherec
+from spherec.data.ids import IdMap
 from spherec.errors import ForkedProcessError
+from spherec.ranking.usearch import Hnsw
 
 path, children = sys.argv[1], int(sys.argv[2])
 settings = {"dim": 16, "sampler": spherec.Uniform(2), "batch_size": 4096, "epochs": 2, "device": "cpu"}
@@ -28,7 +30,7 @@ model = spherec.load(path, device="cpu")
 users, items = list(model.data.user_ids), list(model.data.item_ids)
 true, placed = model.recommend(users, 5), model.recommend_for(items[:3], 5)
 spherec.CML(**settings).fit(model.data, validation=0, progress=False)
-other = spherec.CML(**settings)
+other, texts = spherec.CML(**settings), list(map(str, range(100_000)))
 inside, go_on = threading.Event(), threading.Event()
 
 def hold(*_):
@@ -38,16 +40,25 @@ def hold(*_):
 training = threading.Thread(target=lambda: other.fit(model.data, validation=0, progress=hold))
 training.start()
 inside.wait()
-indexed = spherec.load(path, device="cpu").build_index()
+indexed = spherec.load(path, device="cpu").build_index(None, Hnsw(exact_beyond=1.0))
 listed = indexed.recommend(users[:20], 5)
 true.to_polars().group_by("item").len()
 assert torch.get_num_threads() == 2
+
+def bother():
+    while not go_on.is_set():
+        indexed.recommend(users[:20], 5)
+        IdMap(texts).find(["7"])
+
+for _ in range(2):
+    threading.Thread(target=bother).start()
 
 def ask():
     assert torch.get_num_threads() == 1
     assert model.recommend(users, 5).columns["item"] == true.columns["item"]
     np.testing.assert_allclose(model.recommend(users, 5).columns["score"], true.columns["score"], atol=1e-6)
     assert model.recommend_for(items[:3], 5).columns["item"] == placed.columns["item"]
+    assert list(IdMap(["7"]).find(["7"])) == [0]
     assert indexed.recommend(users[:20], 5).columns["item"] == listed.columns["item"]
     assert spherec.load(path, device="cpu").recommend(users, 5).columns["item"] == true.columns["item"]
     other.fit(model.data, validation=0, progress=False).recommend(users, 5)

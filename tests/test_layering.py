@@ -19,7 +19,7 @@ GUESTS = {"distributed", "lab", "serve", "export", "adapters"}
 
 # A part may import its own folder and parts of a lower level. A new part gets its place here.
 LEVELS = (
-    {"_version", "errors", "rng", "device"},
+    {"_version", "errors", "rng", "device", "lazy"},
     {"geometry", "data", "datasets", "kernels"},
     {"embedding", "ials", "losses", "sampling", "start", "optim", "ranking"},
     {"training", "evaluation"},

@@ -1,6 +1,10 @@
 """Models in shards: written and loaded whole and in part, and what is wrong with a shard is one sentence."""
 
-from itertools import product
+import errno
+import itertools
+import os
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +12,6 @@ import pytest
 import torch
 
 import spherec
-from spherec.data.output_files import atomic_write
-from spherec.distributed import shards
 from spherec.distributed.shards import save_shards
 from spherec.errors import ArgumentError, DataError, FailedProcessError, UnknownIdError
 from spherec.recommender import merge_lists
@@ -55,6 +57,22 @@ def test_a_model_in_shards_is_the_same_model(model, tmp_path, shards, mmap):
     assert (tmp_path / "again.spherec").read_bytes() == (tmp_path / "whole.spherec").read_bytes()
 
 
+def test_shards_are_as_private_as_their_model_and_follow_no_planted_link(model, tmp_path):
+    path, precious = tmp_path / "m.spherec", tmp_path / "precious"
+    model.save(path, shards=2)
+    precious.write_text("mine")
+    path.chmod(0o600)
+    for shard in map(path.with_name, shards_of(path)):
+        shard.unlink()
+        shard.symlink_to(precious)
+    model.save(path, shards=2)
+    assert precious.read_text() == "mine"
+    assert {path.with_name(shard).lstat().st_mode & 0o777 for shard in shards_of(path)} == {0o600}
+    assert same(spherec.load(path).artifact, model.artifact)
+    with pytest.raises(DataError, match="name too long"):
+        model.save(tmp_path / ("x" * 230), shards=2)
+
+
 def test_features_are_in_shards_too(tmp_path):
     data = small()
     features = np.random.default_rng(1).random((len(ITEMS), 4)).astype(np.float32)
@@ -74,7 +92,7 @@ def test_parts_have_the_rows_and_pairs_of_the_whole(model, tmp_path, shards, par
     model.save(path, shards=shards)
     data, vectors = model.data, model.vectors
     seen = set()
-    for j, k in product(range(parts), range(2)):
+    for j, k in itertools.product(range(parts), range(2)):
         part = spherec.load(path, users=(j, parts), items=(k, 2), mmap=True)
         users = [n for n in range(data.n_users) if (data.n_items + n) % parts == j]
         items = list(range(k, data.n_items, 2))
@@ -188,24 +206,32 @@ def test_a_new_model_replaces_the_shards_of_the_one_before(model, tmp_path):
     assert same(spherec.load(path).artifact, model.artifact)
 
 
-def test_a_disk_that_is_full_leaves_the_model_before(model, tmp_path, monkeypatch):
-    path = tmp_path / "m.spherec"
-    model.save(path, shards=3)
-    calls = []
+def fill_the_disk():
+    raise OSError(errno.ENOSPC, "full")
 
-    def full(file, *arguments, **options):
-        calls.append(file)
-        if len(calls) == 3:
-            raise DataError("the disk is full")
-        return atomic_write(file, *arguments, **options)
 
-    monkeypatch.setattr(shards, "atomic_write", full)
-    with pytest.raises(DataError, match="full"):
-        model_of(small(), seed=5).save(path, shards=3)
-    assert same(spherec.load(path).artifact, model.artifact)
-    monkeypatch.undo()
-    model.save(path, shards=3)
-    assert len(shards_of(path)) == 3, "what was left behind is gone"
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("fault", [partial(os._exit, 9), fill_the_disk], ids=["killed", "full"])
+def test_a_fault_at_any_call_leaves_the_model_before_or_the_new_one(model, tmp_path, fault):
+    path, other, last, code = tmp_path / "m.spherec", model_of(small(), seed=5, mainstream=0.6), 0, 0
+    while code != 5:
+        model.save(path, shards=3)
+        last, calls = last + 1, itertools.count(1)
+
+        def failing(call, *given, calls=calls, last=last, **options):
+            return fault() if next(calls) == last else call(*given, **options)
+
+        if not (child := os.fork()):
+            for owner, name in ((os, "open"), (os, "fsync"), (os, "replace"), (os, "unlink")):
+                setattr(owner, name, partial(failing, getattr(owner, name)))
+            with suppress(DataError):
+                other.save(path, shards=2)
+            os._exit(5 if next(calls) <= last else 0)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        assert code in (0, 5, 9)
+        assert any(same(spherec.load(path).artifact, one.artifact) for one in (model, other)), last
+    assert last > 20
+    assert [len(shards_of(path)), len(list(tmp_path.iterdir()))] == [2, 3], "nothing is left behind"
 
 
 def test_a_missing_damaged_or_foreign_shard_is_one_sentence(model, tmp_path):
@@ -225,9 +251,3 @@ def test_a_missing_damaged_or_foreign_shard_is_one_sentence(model, tmp_path):
     shard.unlink()
     with pytest.raises(DataError, match=r"m\.spherec is in 3 parts, and m\.spherec\.1-of-3\..* is not next to it"):
         spherec.load(path)
-
-
-def test_a_shard_is_no_model(model, tmp_path):
-    model.save(tmp_path / "m.spherec", shards=2)
-    with pytest.raises(DataError, match="holds 'spherec-model-shard', not 'spherec-model'"):
-        spherec.load(tmp_path / shards_of(tmp_path / "m.spherec")[0])

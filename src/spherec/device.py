@@ -78,9 +78,8 @@ def resolve(name: DeviceName | torch.device) -> torch.device:
 def keep_freed_memory() -> None:
     """Let the C library keep tens of megabytes of freed memory instead of handing them back to the system.
 
-    A large step on a CPU allocates its rows and their gradient anew. If that memory goes back to the system at the end
-    of each step, half of the next is spent on page faults. glibc keeps up to twice the largest mapped block that was
-    ever freed, if that is at most 32 MiB. One of that size is allocated here and freed at once; no memory is touched.
+    Half of a large step on a CPU would be spent on page faults of the rows and gradients that it allocates anew. glibc
+    keeps up to twice the largest mapped block that was ever freed, of at most 32 MiB. One of that size is freed here.
     """
     torch.empty(_LARGEST_KEPT, dtype=torch.uint8)
 
@@ -88,8 +87,7 @@ def keep_freed_memory() -> None:
 def make_table(shape: tuple[int, ...], device: torch.device) -> torch.Tensor:
     """Return a table of zeros whose rows will be read in random order.
 
-    On a CPU, NumPy asks the system for pages of 2 MB where it can. With the usual pages of 4 KB nearly every row of a
-    large table needs a walk through the page tables before it is read.
+    On a CPU NumPy asks for pages of 2 MB; with those of 4 KB nearly every row needs a walk through the page tables.
     """
     return torch.from_numpy(np.zeros(shape, np.float32)) if device.type == "cpu" else torch.zeros(shape, device=device)
 
@@ -97,8 +95,7 @@ def make_table(shape: tuple[int, ...], device: torch.device) -> torch.Tensor:
 def stream_of_thread(purpose: str) -> torch.cuda.Stream:
     """Return a stream of the calling thread, the same one for the same purpose.
 
-    torch hands out the same 32 streams in turn. If a new one were taken each time, two threads would come to share one,
-    and the work of one thread would end up in the recording of the other.
+    torch hands out 32 streams in turn, so that new ones would put the work of one thread into another's recording.
     """
     streams: dict[str, torch.cuda.Stream] = _streams.__dict__
     if purpose not in streams:
@@ -110,12 +107,11 @@ def stream_of_thread(purpose: str) -> torch.cuda.Stream:
 def threads_for(batch_size: int, device: torch.device) -> Iterator[None]:
     """Let this thread compute small batches on a CPU in one thread of torch, and all others in as many as before.
 
-    The operations of a small step take microseconds. Threads that wait for each other after every one of them gain
-    little on an idle machine, and lose tenfold where another process needs a core. For the few operations that take
-    milliseconds, `run_at_once` has as many threads as torch had, each with one of torch's.
+    The operations of a small step take microseconds. Threads that wait for each other after every one of them lose
+    tenfold where another process needs a core. For those of milliseconds, `run_at_once` has as many as torch had.
 
-    Nothing changes for other threads, whose lists would be rounded in another way. torch counts for each thread, but
-    the last count that any thread set is the one that new threads begin with. So one more thread sets it back.
+    Nothing changes for other threads, whose lists would be rounded in another way. torch counts for each one, but new
+    threads begin with the last count that any thread set. So one more thread sets it back.
     """
     before = torch.get_num_threads()
     if device.type != "cpu" or before == 1:
@@ -159,10 +155,7 @@ def split_work(n: int, operations: int) -> list[slice]:
 
 
 def run_at_once(tasks: Sequence[Callable[[], _Result]]) -> list[_Result]:
-    """Return the results of tasks, which the threads of this step compute at once. They are not for autograd.
-
-    This thread takes its share of the tasks, unless it has several threads of torch.
-    """
+    """Return the results of tasks, computed at once by the threads of this step, and by this one; not for autograd."""
     threads: ThreadPoolExecutor | None = getattr(_step, "threads", None)
     if threads is None or len(tasks) == 1:
         return [task() for task in tasks]
@@ -225,9 +218,8 @@ def measure_peak(device: torch.device) -> Iterator[PeakMemory]:
 
 
 def _read_kb(name: str) -> int | None:
-    with suppress(OSError):
-        match = re.search(rf"^{name}:\s+(\d+) kB", (_PROCESS / "status").read_text(), re.MULTILINE)
-        return int(match[1]) if match else None
+    with suppress(OSError, IndexError):
+        return int((_PROCESS / "status").read_text().partition(f"\n{name}:")[2].split()[0])
     return None
 
 

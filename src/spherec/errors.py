@@ -16,8 +16,7 @@ from typing import Any
 _polars_process: int | None = None  # in which spherec has used polars; processes forked from it have no pool
 
 _SHOWN = 12  # columns named in an error before "and n more"
-_QUOTED = 80  # characters of a quoted text
-_PARTS = 5  # parts of a tuple that are shown
+_QUOTED, _PARTS = 80, 5  # characters of a quoted text, and parts of a tuple, that are shown
 # Control characters of ASCII and Latin-1, line separators, direction marks, halves of characters.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
@@ -115,8 +114,7 @@ def quote(value: object) -> str:
         text = escape_controls(value if len(value) <= _QUOTED else f"{value[:_QUOTED]}…")
         return f'"{text}"' if "'" in text else f"'{text}'"
     if isinstance(value, tuple | list):
-        more = f", … {len(value):,} in all" if len(value) > _PARTS else ""
-        parts = f"{', '.join(map(quote, value[:_PARTS]))}{more}"
+        parts = ", ".join(map(quote, value[:_PARTS])) + (f", … {len(value):,} in all" * (len(value) > _PARTS))
         return f"({parts})" if isinstance(value, tuple) else f"[{parts}]"
     if value is None or isinstance(value, int | float | PurePath):
         return escape_controls(str(value))

@@ -26,14 +26,7 @@ class Start(ABC):
 class Random(Start):
     """Random vectors of length 1."""
 
-    def vectors(
-        self,
-        data: Interactions,
-        dim: int,
-        subspaces: int,  # noqa: ARG002
-        seed: int,
-        device: torch.device,
-    ) -> DenseVectors:
+    def vectors(self, data: Interactions, dim: int, subspaces: int, seed: int, device: torch.device) -> DenseVectors:  # noqa: ARG002
         # Drawn on the CPU, so that all devices start from the same vectors.
         generator = rng.torch_stream(seed, "initial vectors")
         return DenseVectors.random(data.n_users, data.n_items, dim, generator).to(device)

@@ -40,13 +40,3 @@ def test_writing_in_threads_leaves_the_umask_alone(tmp_path, monkeypatch):
 def write_one(path, content):
     with output_files.atomic_write(path) as file:
         file.write(content)
-
-
-def test_folders_that_killed_writers_left_are_removed_and_others_stay(tmp_path):
-    (tmp_path / ".split.0123abcd.part").mkdir()
-    (tmp_path / ".split.0123abcd.part" / "train.npz").write_text("half")
-    (tmp_path / ".other.0123abcd.part").mkdir()
-    with output_files.atomic_folder(tmp_path / "split") as one:
-        (one / "a").write_text("a")
-        assert not (tmp_path / ".split.0123abcd.part").exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".other.0123abcd.part", "split"]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import spherec
-from spherec.data.container import PARTITIONS, kind_of
+from spherec.data.container import kind_of
 from spherec.distributed.group import ProcessGroup
 from spherec.distributed.held import hold
 from spherec.distributed.partitions import PartitionedInteractions, save_partitions
@@ -59,11 +59,6 @@ def test_a_wrong_number_of_partitions_is_refused(tmp_path, partitions):
         save_partitions(DATA, tmp_path / "p", partitions)
 
 
-def test_a_folder_that_exists_is_not_replaced(folder):
-    with pytest.raises(DataError, match="exists already"):
-        save_partitions(DATA, folder, 4)
-
-
 @pytest.mark.parametrize("name", ["pairs-1.safetensors", "ids.safetensors"])
 def test_a_file_of_another_data_set_is_refused(folder, tmp_path, name):
     other = interactions(random_rows(37, 23, 0.2, seed=1))
@@ -105,15 +100,3 @@ def test_read_reads_a_partitioned_data_set(folder):
     assert spherec.read(folder) == DATA
     with pytest.raises(ArgumentError, match="is prepared and knows its own columns"):
         spherec.read(folder, user="u")
-
-
-@pytest.mark.parametrize("name", [PARTITIONS, "ids.safetensors", "pairs-2.safetensors"])
-def test_a_damaged_folder_is_one_of_partitions_and_cannot_be_read(folder, name):
-    whole = (folder / name).read_bytes()
-    for damaged in (whole[:-9], whole[:-9] + b"x" + whole[-8:]):
-        (folder / name).write_bytes(damaged)
-        with pytest.raises(DataError, match=name):
-            spherec.read(folder)
-    (folder / name).unlink()
-    with pytest.raises(DataError, match="safetensors"):
-        spherec.read(folder)

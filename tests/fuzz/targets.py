@@ -25,8 +25,10 @@ import spherec
 from spherec.cli import main
 from spherec.cli.presets import read_settings
 from spherec.data.container import PARTITIONS, checksum, kind_of, read_container, write_container
-from spherec.data.read.formats import FORMATS
+from spherec.data.read.formats import FORMATS, Reading
+from spherec.data.read.reading import read_interactions
 from spherec.distributed.partitions import PartitionedInteractions, save_partitions
+from spherec.distributed.preparation import prepare_partitions
 from spherec.recommender import CML
 from spherec.training import Training
 from tests.fuzz.mutations import TEXTS, mutate, mutate_tree, odd_argument, odd_value
@@ -72,6 +74,11 @@ def content(kind):
                 model().save(path)
             case "model-reach":
                 model(0.4).save(path)
+            case "model-features":
+                table = {"item": ITEMS, "genre": [f"g{n % 3}" for n in range(len(ITEMS))], "x": range(len(ITEMS))}
+                table |= {"plot": [" ".join(f"word{n % m}" for m in (2, 3, 5)) for n in range(len(ITEMS))]}
+                features = spherec.Features.from_frame(pl.DataFrame(table), item="item", dims=2)
+                CML(device="cpu", dim=4, epochs=1).fit(small(), item_features=features, progress=False).save(path)
             case "data":
                 model().data.save(path)
             case "compressed":
@@ -225,7 +232,7 @@ def load_same_model(case, folder, mainstream=None):
 
 @in_folder
 def forged_model(rng, folder):
-    return repack(rng, put(folder, "m.spherec", content(rng.choice(("model", "model-reach")))))
+    return repack(rng, put(folder, "m.spherec", content(rng.choice(("model", "model-reach", "model-features")))))
 
 
 def ask_model(case, folder):
@@ -242,6 +249,7 @@ def ask_model(case, folder):
         lambda: loaded.similar_users(users, k=3),
         lambda: [loaded.explain(user, item) for user in users for item in items],
         lambda: loaded.score(users, items[: len(users)]),
+        lambda: loaded.add_items({"item": ["new"], "genre": ["g1"], "x": [2.5], "plot": ["word1 other"]}),
         lambda: loaded.save(folder / "again.spherec"),
         lambda: run_command("info", folder / "m.spherec"),
     ]
@@ -430,6 +438,48 @@ def read_table(case, folder):
     spherec.read(put(folder, "events.parquet", case), time="when")
 
 
+# --- Ids of any type, in several files -------------------------------------------------------------------------------
+
+TEXT_IDS = ["1", "01", "1.0", *"uU\xe9\ufb01\0", "u\0", "u ", " u", "\u202eu", "e\u0301", "fi", "\ufeffu", "\U0001f600"]
+NUMBER_IDS = [0, 1, -1, 7, 2**24 + 1, 2**31, 2**53 - 1, 2**53, 2**53 + 1, -(2**53) - 1, 2**63 - 1]
+KINDS = {pl.String: TEXT_IDS, pl.Categorical: TEXT_IDS, pl.Int64: NUMBER_IDS, pl.Int32: [1, 7, -1]}
+KINDS |= {pl.UInt64: [*map(abs, NUMBER_IDS), 2**63, 2**64 - 1], pl.Float32: [1.0, 2.0**24, 7.0]}
+KINDS |= {pl.Float64: [1.0, 7.0, 1.0, 7.0, 0.5, 2.0**53, 2.0**63]}
+
+
+def read_mixed(case, folder):
+    """Write columns of ids of any types to some files, and read these at once, as a frame and into partitions."""
+    rng, truth = random.Random(int(case)), set()
+    form = rng.choice(("parquet", "csv", "jsonl", "frame"))
+    kinds = {role: rng.choices(list(KINDS), k=rng.choice((1, 1, 2))) for role in ("user", "item")}
+    for number in range(1 if form == "frame" else rng.choice((1, 2, 3))):
+        height, chosen = rng.randrange(1, 5), {role: rng.choice(own) for role, own in kinds.items()}
+        cells = {role: rng.choices(KINDS[kind], k=height) for role, kind in chosen.items()}
+        frame = pl.DataFrame({role: pl.Series(own, dtype=chosen[role]) for role, own in cells.items()})
+        path = folder / f"{number}.{form}"
+        {"csv": frame.write_csv, "jsonl": frame.write_ndjson}.get(form, frame.write_parquet)(path)
+        rows = zip(*(map(str, own) if form == "csv" else own for own in cells.values()), strict=True)
+        truth |= {(user.removeprefix("\ufeff") if form == "csv" else user, item) for user, item in rows}
+    files, columns = sorted(folder.iterdir()), {"user": "user", "item": "item"}
+    ways = [lambda: read_interactions(files, Reading(**columns))]
+    ways += [lambda: prepare_partitions(files, Reading(**columns), folder / "parts", 2).read()]
+    if form == "frame":
+        ways = [lambda one=one: spherec.Interactions.from_frame(one, **columns) for one in (frame, frame.to_pandas())]
+    pairs = [attempt(lambda way=way: list_pairs(way())) for way in ways]
+    assert pairs in ([None, None], [truth, truth]), f"{form} of {kinds} is not {truth}: {pairs}"
+
+
+def list_pairs(data):
+    users, items = data.user_ids.array[data.users], data.item_ids.array[data.indices]
+    return set(zip(users.tolist(), items.tolist(), strict=True))
+
+
+def attempt(read):
+    """What is read, None if it is refused."""
+    with contextlib.suppress(spherec.SpherecError):
+        return read()
+
+
 # --- Words and values ------------------------------------------------------------------------------------------------
 
 
@@ -460,20 +510,8 @@ def read_config(case, folder):
     Training().change(read_settings(put(folder, "c.toml", case), [])).to_toml()
 
 
-NAMES = (
-    "dim",
-    "reach",
-    "mainstream",
-    "sampler.beta",
-    "loss",
-    "loss.kind",
-    "sampler.kind",
-    "epochs",
-    "seed",
-    "optimizer.learning_rate",
-    "x",
-    "",
-)
+NAMES = "dim reach mainstream sampler.beta loss loss.kind sampler.kind epochs seed optimizer.learning_rate x "
+NAMES = tuple(NAMES.split(" "))
 
 
 def settings(rng):
@@ -610,6 +648,7 @@ TARGETS = {
     "index": Target(lambda rng: mutate(rng, content("index")), same_lists),
     "text": Target(text_file, read_text),
     "names": Target(text_file, read_item_names),
+    "mixed": Target(matrix, read_mixed),
     "parquet": Target(lambda rng: mutate(rng, content("parquet")), read_table),
     "features-text": Target(feature_file, read_feature_file),
     "config": Target(settings_file, read_config),

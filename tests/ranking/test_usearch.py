@@ -13,7 +13,7 @@ from usearch.index import Index
 import spherec
 from spherec.errors import DataError, MissingPackageError
 from spherec.geometry import DenseVectors, unit
-from spherec.ranking import ExactRanker, MergedRanker
+from spherec.ranking import ExactRanker, MergedRanker, usearch
 from spherec.ranking.ranker import take_items
 from spherec.ranking.usearch import Hnsw, UsearchRanker
 from tests.recommender.models import ITEMS, USERS, model_of, small
@@ -153,7 +153,7 @@ def test_a_graph_is_extended_while_another_thread_searches(path, ranker, vectors
     old = UsearchRanker.load(path, vectors) if is_loaded else ranker.with_vectors(vectors)
     more = replace(vectors, item_table=torch.cat((vectors.item_table, vectors.item_table[:7].flip(1))))
     grown = []
-    with old._searching:  # as a search holds it
+    with usearch._LOCK:  # as a search holds it
         extending = threading.Thread(target=lambda: grown.append(old.extend(more)), daemon=True)
         extending.start()
         extending.join(30)

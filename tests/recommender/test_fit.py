@@ -4,6 +4,7 @@ import inspect
 import time
 from dataclasses import fields
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -44,6 +45,7 @@ def test_users_with_one_item_each_leave_nothing_to_validate_on_but_can_be_traine
     [
         (DATA, {"validation": 2}, "validation .* got 2"),
         (DATA, {"validation": "x"}, "validation .* got 'x'"),
+        (DATA, {"validation": np.array([0.1, 0.2])}, "validation .* of shape"),
         (DATA, {"files": "books.spherec"}, "RunFiles, got 'books.spherec'"),
         (DATA, {"user": "who"}, "user"),
         (pd.DataFrame({"u": [1], "i": [2]}), {"orientation": "users x items"}, "orientation"),
@@ -69,7 +71,7 @@ def test_it_is_the_trainer_with_early_stopping():
     settings = {name: one for name, one in QUICK.items() if name != "device"}
     fold = spherec.splits.ratio(DATA, 0.2)
     told = train(fold.train, Training(**settings), validate=Validation(fold.train, fold.test), device="cpu")
-    model = fitted(validation=0.2)
+    model = fitted(validation=np.float32(0.2))
     assert same(model.vectors, told.vectors)
     assert model.history.best is not None
     assert model.history.best.metric == told.history.best.metric

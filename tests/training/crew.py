@@ -165,9 +165,11 @@ def run_unlike(settings, folder, name, **options):
         "ids": {"data": replace(DATA, item_ids=IdMap([f"item {rank} {item}" for item in range(DATA.n_items)]))},
         "weights": {"data": replace(DATA, weights=np.ones(len(DATA)) if rank else None)},
         "resume": {"checkpoint": f"c{rank}", "resume": rank == 1},
+        "validation": {"data": "parts", "validation": rank / 9},
+        "data, in parts": {"data": "parts" if rank else None, "validation": 0.1},
     }
     try:
-        run(settings, folder, **(options | unlike[name]))
+        (fit if "validation" in unlike[name] else run)(settings, folder, **(options | unlike[name]))
     except ArgumentError as error:
         return {"said": str(error)}
 

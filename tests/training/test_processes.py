@@ -128,10 +128,11 @@ def test_a_checkpoint_of_a_process_alone_is_not_one_of_a_group(crew, tmp_path):
         plain("uniform", epochs=2, checkpoint=tmp_path / "c", resume=True)
 
 
-@pytest.mark.parametrize("name", ["seed", "data", "ids", "weights", "resume"])
-def test_processes_that_were_not_started_alike_are_refused(crew, name):
+@pytest.mark.parametrize("name", ["seed", "data", "ids", "weights", "resume", "validation", "data, in parts"])
+def test_processes_that_were_not_started_alike_are_refused(crew, tmp_path, name):
+    save_partitions(DATA, tmp_path / "parts", 2)
     for one in crew("run_unlike", 2, name=name, settings="uniform"):
-        assert f"not started alike: {name} are not the same" in one["said"]
+        assert f"not started alike: {name.partition(',')[0]} are not the same" in one["said"]
 
 
 def test_one_clock_decides_when_to_write_checkpoints(crew):

@@ -131,11 +131,8 @@ def decoding(path: str | PathLike[str], remedy: str) -> Iterator[None]:
 
 
 def remove_parts(path: str | PathLike[str], keep: Collection[str] = ()) -> None:
-    """Remove the files that were written as parts of this one, except those with these names.
-
-    What killed writers of parts left behind are hidden files.
-    """
-    remove_matching(Path(path).resolve(), r"\.\d+-of-\d+\.[0-9a-f]{8}(\.[0-9a-f]{8}\.part|\.lock)?", keep)
+    """Remove the files that were written as parts of this one, hidden ones, too, except those with these names."""
+    remove_matching(Path(path).resolve(), r"\.\d+-of-\d+\.[0-9a-f]{8}(\.[0-9a-f]{8}\.part)?", keep)
 
 
 def kind_of(path: str | PathLike[str]) -> str | None:

@@ -19,7 +19,8 @@ def column_of(frame: Any, name: str) -> Any:
     if is_lazy or not (hasattr(frame, "iloc") or hasattr(frame, "lazy") or isinstance(frame, Mapping)):
         hint = "collect() it first" if is_lazy else "make one of it, e.g. with .to_pandas()"
         raise DataError(f"expected a pandas or polars DataFrame, got {type(frame).__name__}; {hint}")
-    names = {str(column): column for column in getattr(frame, "columns", frame)}  # those of pandas may be 0, 1, …
+    # Those of pandas may be 0, 1, …; of 0 and "0", the one that is equal counts.
+    names = {str(one): one for one in sorted(getattr(frame, "columns", frame), key=lambda one: bool(one == name))}
     if str(name) not in names:
         raise DataError(describe_missing_column(str(name), list(names)))
     column = frame[names[str(name)]]

@@ -10,13 +10,13 @@ In files, ids that are numbers are the array `NAME`. Texts stand in UTF-8, one a
 import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spherec.errors import DataError, UnknownIdError, check_choice, enumerate_ids, quote
+from spherec.errors import ArgumentError, DataError, UnknownIdError, check_choice, enumerate_ids, quote
+from spherec.lazy import Lazy
 
 Ids = Hashable | Iterable[Hashable]
 """One id, or several: a list, an array, a column of a data frame."""
@@ -54,10 +54,7 @@ class IdMap(Sequence[Hashable]):
     def find(self, ids: Iterable[Hashable]) -> NDArray[np.int64]:
         """Return the dense indices of external ids, -1 for those that are not here."""
         plain = ids.tolist() if isinstance(ids, np.ndarray) else ids
-        try:
-            return np.fromiter((self._lookup.get(external, -1) for external in plain), dtype=np.int64)
-        except TypeError as error:
-            raise UnknownIdError(f"ids must be texts or numbers: {error}") from None
+        return np.fromiter((self._lookup.get(external, -1) for external in plain), dtype=np.int64)
 
     def index_of(
         self, ids: Ids, *, role: str = "", unknown: Unknown = "error", remedy: str = "give known ones"
@@ -84,7 +81,7 @@ class IdMap(Sequence[Hashable]):
         (twin,) = spell_like([unknown], self.array)
         return describe_id(twin if twin in self else self[0])
 
-    @cached_property
+    @Lazy
     def _lookup(self) -> dict[Hashable, int]:
         return {external: index for index, external in enumerate(self._values.tolist())}
 
@@ -174,7 +171,12 @@ def list_ids(ids: Ids) -> list[Hashable]:
     method = next((name for name in ("tolist", "to_list", "to_pylist") if hasattr(ids, name)), None)
     if method is not None:  # of NumPy, polars and pyarrow; pandas has two of them
         ids = getattr(ids, method)()
-    return list(cast("Iterable[Hashable]", ids)) if is_several(ids) else [cast("Hashable", ids)]
+    listed = list(cast("Iterable[Hashable]", ids)) if is_several(ids) else [cast("Hashable", ids)]
+    for one in listed:  # Python takes True for 1, and large floats were rounded
+        is_rounded = isinstance(one, float | np.floating) and abs(float(one)) >= 2**53
+        if is_rounded or isinstance(one, bool) or not isinstance(one, Hashable):
+            raise ArgumentError(str(_bad_id(one, "")))
+    return listed
 
 
 def is_several(ids: Ids) -> bool:
@@ -277,7 +279,7 @@ def _whole_numbers(values: NDArray[Any], role: str) -> NDArray[Any]:
 def _plain(external: Hashable, role: str) -> str | int:
     if isinstance(external, str):
         return str.__str__(external)
-    if isinstance(external, int | np.integer) and not isinstance(external, bool):
+    if isinstance(external, int | np.integer) and not isinstance(external, bool | np.timedelta64):
         return int(external)
     if isinstance(external, float | np.floating):
         return int(_whole_numbers(np.array([external]), role)[0])

@@ -4,7 +4,7 @@ import gzip
 from collections.abc import Hashable, Mapping
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property, partial
+from functools import partial
 from os import PathLike
 from typing import Any, Literal, Self, TypedDict, Unpack, get_args
 
@@ -20,6 +20,7 @@ from spherec.data.frames import binary_rows, column_of, item_names_in, warn_unre
 from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError, DataError, check_choice, quote
+from spherec.lazy import Lazy
 
 Orientation = Literal["users x items", "items x users"]
 """Meaning of a matrix's rows and columns."""
@@ -249,7 +250,7 @@ class Interactions:
         ones = np.ones(len(self), dtype=np.float32)
         return sp.csr_matrix((ones, self.indices, self.indptr), shape=(self.n_users, self.n_items), copy=True)
 
-    @cached_property
+    @Lazy
     def users(self) -> NDArray[np.int32]:
         """User index of each pair (E,), parallel to `indices`."""
         return _read_only(np.repeat(np.arange(self.n_users, dtype=np.int32), self.items_per_user))
@@ -259,7 +260,7 @@ class Interactions:
         """Number of items of each user (U,)."""
         return np.diff(self.indptr)
 
-    @cached_property
+    @Lazy
     def users_per_item(self) -> NDArray[np.int64]:
         """Number of users of each item (I,): its popularity."""
         return _read_only(np.bincount(self.indices, minlength=self.n_items))

@@ -6,7 +6,7 @@ import secrets
 import shutil
 import stat
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO
 
@@ -20,26 +20,26 @@ LONGEST_WRITE = 60.0
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[IO[bytes]]:
+def atomic_write(path: str | os.PathLike[str], *, mode: int = 0o666, is_part: bool = False) -> Iterator[IO[bytes]]:
     """Open a binary file that takes its name only when the block ends without an error; see `atomic_path`."""
-    with atomic_path(path, mode=mode) as temporary, open(temporary, "wb") as file:
+    with atomic_path(path, mode=mode, is_part=is_part) as temporary, open(temporary, "wb") as file:
         yield file
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[Path]:
+def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666, is_part: bool = False) -> Iterator[Path]:
     """Yield an empty file next to `path` that takes its name when the block ends: for writers that want a name.
 
     When the block has ended, the file is on disk under its name, even if power fails. The output is locked for the time
     of the block.
 
-    Where the output is a link, the file that it leads to is replaced. That file's permissions stay; a new file has
-    those of `mode`, of which the umask may take some.
+    Where the output is a link, the file that it leads to is replaced. That file's permissions stay; a new file, or a
+    part of an output that the caller has locked, has those of `mode`, of which the umask may take some.
     """
-    with _writing(path) as (target, temporary):
-        old_mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+    with _writing(path, is_part=is_part) as (target, temporary):
+        old_mode = None if is_part or not target.exists() else stat.S_IMODE(target.stat().st_mode)
         flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY  # follows no link
-        os.close(os.open(temporary, flags, mode if old_mode is None else 0o600))
+        os.close(os.open(temporary, flags, mode | 0o600 if old_mode is None else 0o600))
         yield temporary
         with open(temporary, "rb+") as written:
             os.fsync(written.fileno())
@@ -67,9 +67,9 @@ def temporary_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 @contextmanager
-def _writing(path: str | os.PathLike[str]) -> Iterator[tuple[Path, Path]]:
+def _writing(path: str | os.PathLike[str], *, is_part: bool = False) -> Iterator[tuple[Path, Path]]:
     """Lock an output; yield the path that it leads to, and a new name next to it, of which nothing stays."""
-    with lock_output(path, wait=LONGEST_WRITE) as target:
+    with nullcontext(Path(path)) if is_part else lock_output(path, wait=LONGEST_WRITE) as target:
         temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
         try:
             yield target, temporary
@@ -103,9 +103,9 @@ def remove_matching(path: Path, ending: str, keep: Collection[str] = ()) -> None
 
 
 def _remove(path: Path) -> None:
-    if path.is_dir():
-        shutil.rmtree(path, ignore_errors=True)
-    with suppress(OSError):
+    with suppress(OSError):  # also where the name is too long
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
         path.unlink()
 
 

@@ -115,7 +115,7 @@ def by_time(data: Interactions, *, at: float | str | date | None = None, test: f
     if (at is None) == (test is None):
         raise ArgumentError(f"give either at or test, got at={quote(at)} and test={quote(test)}")
     if test is not None:
-        _check_share("test", test)
+        check_share("test", test)
         tested = int(np.ceil(round(len(times) * test, 6)))  # 5 * 0.6 is a little more than 3
         moment = float(np.sort(times)[len(times) - tested])
     else:
@@ -139,7 +139,7 @@ def cold_items(data: Interactions, share: float = 0.2, *, test: float = 0.2, see
 
     `share` is that of the items that are cold, `test` that of each user's other items, and the seed is of both draws.
     """
-    _check_share("share", share)
+    check_share("share", share)
     rank = rng.stream(seed, "cold items").random(data.n_items)  # (I,)
     present = np.flatnonzero(data.users_per_item)  # (≤ I,)
     number = round(share * len(present))
@@ -178,15 +178,14 @@ def given(train: Interactions | Paths, test: Interactions | Paths, **reading: An
 
 def choose_share(data: Interactions, share: float, seed: int) -> NDArray[np.bool_]:
     """Choose a share of each user's items, at least one less than all of them (E,)."""
-    _check_share("test", share)
+    check_share("test", share)
     rank = _shuffled_rank(data, seed)  # (E,)
     start = rng.stream(seed, "split start").random()
     # A step up of this staircase comes at a `share` of any run of ranks.
     chosen = np.floor((rank + 1) * share + start) > np.floor(rank * share + start)  # (E,)
     whole = np.bincount(data.users[chosen], minlength=data.n_users) == data.items_per_user  # (U,)
     first = rank == data.indptr[:-1][data.users]  # (E,) the first of each user's shuffled items
-    selected: NDArray[np.bool_] = chosen & ~(first & whole[data.users])
-    return selected
+    return np.asarray(chosen & ~(first & whole[data.users]))
 
 
 def check_disjoint(train: Interactions, test: Interactions) -> None:
@@ -205,9 +204,11 @@ def count_common_pairs(train: Interactions, test: Interactions) -> int:
     return int(np.isin(keys, pair_keys(train.users, train.indices, train.n_items)).sum())
 
 
-def _check_share(name: str, share: float) -> None:
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
-        raise ArgumentError(f"{name} must be a share between 0 and 1, got {quote(share)}")
+def check_share(name: str, value: Any, *, or_none: bool = False) -> None:
+    """Raise an `ArgumentError` unless the value is a number between 0 and 1; `or_none` allows 0, too."""
+    is_number = isinstance(value, int | float | np.floating) and not isinstance(value, bool)
+    if not is_number or not (0 < value < 1 or (or_none and value == 0)):
+        raise ArgumentError(f"{name} must be {'0 or ' * or_none}a share between 0 and 1, got {quote(value)}")
 
 
 def _make_fold(data: Interactions, tested: NDArray[np.bool_], name: str) -> Fold:

@@ -118,7 +118,7 @@ def write_part(path: str | PathLike[str], kind: str, portion: Portion, arrays: A
     content, checksum = encode_container(kind, arrays, {"portion": portion})
     whole = Path(path).resolve()
     part = whole.with_name(f"{whole.name}.{portion[0]}-of-{portion[1]}.{checksum}")
-    with atomic_write(part, mode=stat.S_IMODE(whole.stat().st_mode) if whole.exists() else mode) as file:
+    with atomic_write(part, is_part=True, mode=stat.S_IMODE(whole.stat().st_mode) if whole.exists() else mode) as file:
         file.writelines(content)
     return part.name
 

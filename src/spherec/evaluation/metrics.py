@@ -11,7 +11,6 @@ your own is a function, or an object with the attributes of `Metric`:
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 from spherec.data.events import pair_keys
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, quote, suggest
+from spherec.lazy import Lazy
 from spherec.ranking.ranker import split_blocks
 
 Values = NDArray[np.float64]
@@ -63,12 +63,12 @@ class RankedLists:
         """I, the size of the catalogue."""
         return len(self.popularity)
 
-    @cached_property
+    @Lazy
     def lengths(self) -> NDArray[np.int64]:
         """(B,) number of items in each list."""
         return np.asarray((self.items >= 0).sum(1))
 
-    @cached_property
+    @Lazy
     def listed_popularity(self) -> Values:
         """(B, K) popularity of each listed item; NaN where a list has ended."""
         return np.where(self.items >= 0, self.popularity[np.maximum(self.items, 0)], np.nan)

@@ -1,13 +1,11 @@
 """Validation during training: pairs held out, and one number for how good the vectors are."""
 
-from typing import Any
-
 import numpy as np
 
 from spherec.data import splits
 from spherec.data.interactions import Interactions
-from spherec.data.splits import Fold
-from spherec.errors import ArgumentError, DataError, quote
+from spherec.data.splits import Fold, check_share
+from spherec.errors import DataError
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, compute_metric, find_metric, mean_of
 from spherec.geometry import Vectors
 from spherec.training.config import Training
@@ -37,9 +35,10 @@ def hold_out(
     `share` is that of each user's items to hold out, 0 for none; None is `default_share(config)`.
     """
     share = default_share(config) if share is None else share
+    check_share("validation", share, or_none=True)
+    crew.check_alike({"validation": float(share)})  # before they do anything together
     if share == 0:
         return data, None
-    check_validation_share(share)
     fold = validation_part(data, share, seed=config.seed, crew=crew)
     return fold.train, Validation(fold.train, fold.test, crew=crew)
 
@@ -47,12 +46,6 @@ def hold_out(
 def default_share(config: Training) -> float:
     """Return the share to hold out by default: 5 %, or 0 with a schedule, because then there is no epoch to choose."""
     return 0.05 if config.optimizer.schedule == "constant" else 0.0
-
-
-def check_validation_share(share: Any) -> None:
-    """Raise an `ArgumentError` unless the share is between 0 and 1."""
-    if not isinstance(share, int | float | np.floating) or not 0 < share < 1:
-        raise ArgumentError(f"validation must be 0 or a share between 0 and 1, got {quote(share)}")
 
 
 class Validation:

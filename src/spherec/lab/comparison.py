@@ -21,12 +21,11 @@ import torch
 from spherec.data import splits
 from spherec.data.container import checksum
 from spherec.data.interactions import Interactions
-from spherec.data.splits import Fold
+from spherec.data.splits import Fold, check_share
 from spherec.device import DeviceName, enough_memory, measure_peak, resolve
 from spherec.errors import ArgumentError, SpherecError, TrainingError, check_count, require_polars
 from spherec.evaluation import METRICS, ItemLister, Metric, Scores, evaluate, validation_part
 from spherec.evaluation.metrics import average_precision, find_metrics, median_popularity, ndcg, recall
-from spherec.evaluation.validation import check_validation_share
 from spherec.geometry import DenseVectors
 from spherec.lab import tables
 from spherec.lab.models import ComparedModel, FitContext, versions_of
@@ -92,7 +91,7 @@ class ComparisonPlan:
         check_count("k", self.k)
         check_count("trials", self.trials)
         check_count("workers", 1 if self.workers is None else self.workers)
-        check_validation_share(self.validation)
+        check_share("validation", self.validation)
         object.__setattr__(self, "metrics", find_metrics(self.metrics))
 
     @property

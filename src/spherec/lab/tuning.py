@@ -21,7 +21,7 @@ import torch
 from spherec import rng
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import refuse_unwritable
-from spherec.data.splits import Fold
+from spherec.data.splits import Fold, check_share
 from spherec.device import DeviceName, resolve
 from spherec.errors import (
     ArgumentError,
@@ -34,7 +34,6 @@ from spherec.errors import (
 )
 from spherec.evaluation import Metric, evaluate, validation_part
 from spherec.evaluation.metrics import Formula, find_metric, format_metric, label_at, median_popularity
-from spherec.evaluation.validation import check_validation_share
 from spherec.geometry import Vectors
 from spherec.lab.models import versions_of
 from spherec.lab.records import Trial, data_id
@@ -85,7 +84,7 @@ class Goal:
                 "another metric, or write one that returns the negative"
             )
         check_count("k", self.k)
-        check_validation_share(self.validation)
+        check_share("validation", self.validation)
 
     @property
     def objective(self) -> Metric:

@@ -10,6 +10,8 @@ Yu. A. Malkov, D. A. Yashunin: Efficient and robust approximate nearest neighbor
 Small World graphs, 2016.
 """
 
+import os
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -22,7 +24,6 @@ from numpy.typing import NDArray
 
 from spherec.data.events import pair_keys
 from spherec.data.input_files import reading_file
-from spherec.device import ProcessLock
 from spherec.errors import DataError, check_choice, check_number
 from spherec.geometry import DenseVectors, Vectors, longest_reach, widen_items, widen_queries, widened_dim
 from spherec.ranking import index_file
@@ -41,6 +42,12 @@ _QUERIES = 1024  # asked at once
 _LEAST = 64  # items in view, however few are wanted
 _Dtype = Literal["f32", "f16", "bf16"]
 _METRICS = {"sphere": "ip", "ball": "l2sq"}
+
+# Held in a search: usearch does not promise that threads may search at once. A fork waits for it, because a graph that
+# is copied in the middle of a search is locked in the child forever.
+_LOCK = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,6 @@ class UsearchRanker(Ranker):
         self.config = config
         self._index = index
         self._content = content  # the bytes of which the index is a view
-        self._searching = ProcessLock()
         self._exact = ExactRanker(vectors)
 
     @classmethod
@@ -127,9 +133,7 @@ class UsearchRanker(Ranker):
 
     def with_vectors(self, vectors: Vectors) -> "UsearchRanker":
         """Return a ranker with the same graph for vectors with the same items and other users."""
-        other = UsearchRanker(self._index, vectors, self.config, content=self._content)
-        other._searching = self._searching  # the graph is the same
-        return other
+        return UsearchRanker(self._index, vectors, self.config, content=self._content)
 
     def extend(self, vectors: Vectors) -> "UsearchRanker | None":
         """Return a ranker for vectors of these items and more, which are added to a copy of its graph.
@@ -196,7 +200,7 @@ class UsearchRanker(Ranker):
         n_items, reach = self.vectors.n_items, self.vectors.reach
         share = torch.from_numpy(asked.dial).to(queries.device)  # (b,)
         widened = queries if reach is None else widen_queries(queries, share)  # (b, D) or (b, D + 2)
-        with self._searching:  # usearch does not promise that several threads may search at once
+        with _LOCK:
             matches = self._index.search(widened.cpu().numpy(), count, threads=torch.get_num_threads())
         items = matches.keys.reshape(len(queries), -1).astype(np.int64)  # (b, c)
         counts = np.reshape(getattr(matches, "counts", items.shape[1]), (-1, 1))  # (b, 1); of one query: all are found
@@ -241,7 +245,10 @@ def _add(index: Index, vectors: Vectors, first: int, progress: Callable[[int, in
         rows = vectors.items(keys)  # (c, D)
         if reach is not None:
             rows = widen_items(rows, reach[keys], longest)  # (c, D + 2)
-        index.add(keys.cpu().numpy().astype(np.uint64), rows.cpu().numpy(), threads=torch.get_num_threads())
+        try:
+            index.add(keys.cpu().numpy().astype(np.uint64), rows.cpu().numpy(), threads=torch.get_num_threads())
+        except RuntimeError as error:  # what usearch makes of Ctrl-C
+            raise (KeyboardInterrupt if "terminated" in str(error) else error) from None
         if progress is not None:
             progress(first + block.stop, vectors.n_items)
 

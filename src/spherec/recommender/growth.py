@@ -20,9 +20,10 @@ from spherec.data.events import pair_keys
 from spherec.data.features import Features
 from spherec.data.ids import IdMap, refuse_twins
 from spherec.data.interactions import Interactions, merge_dislikes, merge_item_names, row_starts
+from spherec.data.splits import check_share
 from spherec.embedding import FeatureMap
 from spherec.errors import ArgumentError, DataError, UnknownContentWarning, enumerate_ids
-from spherec.evaluation.validation import Validation, check_validation_share, default_share
+from spherec.evaluation.validation import Validation, default_share
 from spherec.geometry import DenseVectors, measure_lengths, place_rows, project, unit
 from spherec.recommender.fold_in import FoldIn
 from spherec.training import Training
@@ -62,6 +63,8 @@ class Growth:
         Without `epochs`, and with nothing held out, the run has √s times the epochs of a first one, where s is the
         share of pairs that are new, and at least 3. See docs/using-a-model.md for figures.
         """
+        if validation is not None:
+            check_share("validation", validation, or_none=True)
         usual = replace(config, epochs=config.epochs or None)  # a start that was the model has no epochs of its own
         fresh, whole = int(self.fresh.sum()), usual.plan(len(self.data)).epochs
         if epochs is None and not validation:
@@ -75,7 +78,6 @@ class Growth:
         """Return the pairs to learn from and the validation on a share of the new pairs, None if the share is 0."""
         if share == 0:
             return self.data, None
-        check_validation_share(share)
         new, tested = np.flatnonzero(self.fresh), np.zeros(len(self.data), dtype=bool)
         tested[rng.stream(config.seed, "new pairs held out").permutation(new)[: round(share * len(new))]] = True
         learned = self.data.filter(~tested)

@@ -6,7 +6,7 @@ All answers stand on `ModelState.rank`, which takes queries in index space and c
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from functools import cached_property, partial
+from functools import partial
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypedDict, Unpack, cast, get_args
 
@@ -33,6 +33,7 @@ from spherec.errors import (
 )
 from spherec.evaluation.foreign import align
 from spherec.geometry import Constraint, DenseVectors, check_mainstream, squared_distance
+from spherec.lazy import Lazy
 from spherec.ranking import ExactRanker, MergedRanker, Ranker, Ranking
 from spherec.ranking.index_file import IndexFiles
 from spherec.ranking.ranker import (
@@ -151,7 +152,7 @@ class ModelState:
         """Return how many of the nearest items are looked for."""
         return min(_POOL * query.k, self.data.n_items) if query.diversity and not query.is_popular else query.k
 
-    @cached_property
+    @Lazy
     def _by_popularity(self) -> NDArray[np.int64]:
         """All items (I,), those that most users have first."""
         return np.argsort(-self.data.users_per_item, kind="stable")
@@ -569,9 +570,6 @@ def skip_unknown(
 def look_up(ids: Ids, state: ModelState, role: Literal["user", "item"], unknown: str) -> NDArray[np.int64]:
     """Return the indices (n,) of one id or several."""
     wanted = list_ids(ids)
-    for one in wanted:
-        if isinstance(one, bool) or not isinstance(one, Hashable):  # Python takes True for 1
-            raise ArgumentError(f"{role} ids must be texts or whole numbers, one or one list of them, got {quote(one)}")
     known = state.data.user_ids if role == "user" else state.data.item_ids
     remedy = _REMEDIES["part" if state.artifact.is_part else role]
     return known.index_of(wanted, role=role, unknown=cast("Unknown", unknown), remedy=remedy)

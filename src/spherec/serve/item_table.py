@@ -3,7 +3,6 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from os import PathLike
 from typing import Any, Literal, cast
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from spherec.data.ids import IdMap, spell_like
 from spherec.data.read.item_tables import read_item_table
 from spherec.errors import ArgumentError, DataError, describe_missing_column, enumerate_ids, quote, suggest
+from spherec.lazy import Lazy
 
 Value = str | int | float | bool
 """A value of a column."""
@@ -97,12 +97,12 @@ class _Column:
         self.items = {key: np.unique(np.array(own, dtype=np.int64)) for key, own in members.items()}
         self._entries = entries
 
-    @cached_property
+    @Lazy
     def _numbers(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """Values (e,) that are numbers, ascending, and their items (e,)."""
         return _unzip(sorted((number, item) for key, item in self._entries if (number := _to_number(key)) is not None))
 
-    @cached_property
+    @Lazy
     def _texts(self) -> tuple[NDArray[Any], NDArray[np.int64]]:
         """All values (e,) as texts, ascending, and their items (e,)."""
         return _unzip(sorted(self._entries))

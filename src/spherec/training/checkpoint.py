@@ -22,7 +22,7 @@ from spherec.data.container import Arrays, checksum, read_manifest, remove_parts
 from spherec.data.input_files import check_path
 from spherec.data.output_files import lock_output
 from spherec.embedding import FeatureMap
-from spherec.errors import ArgumentError, CheckpointWarning, DataError, FailedProcessError, shorten
+from spherec.errors import ArgumentError, CheckpointWarning, DataError, FailedProcessError, check_number, shorten
 from spherec.geometry import DenseVectors
 from spherec.training.crew import CHECKPOINT_KIND, Crew
 from spherec.training.step import Run
@@ -125,6 +125,7 @@ class RunFiles:
             raise ArgumentError("resume is True, but no checkpoint was named; give the path of one")
         if in_shards and output is None:
             raise ArgumentError("in_shards (--shards) is for a model that is written; name its output")
+        check_number("checkpoint_seconds", checkpoint_seconds, 0, float("inf"))
         paths = (None if path is None else Path(check_path(path)) for path in (output, checkpoint))
         self.output, self.checkpoint = paths
         if self.output and self.checkpoint and realpath(self.output) == realpath(self.checkpoint):

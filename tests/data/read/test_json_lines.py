@@ -43,7 +43,7 @@ def test_ids_come_back_with_their_type_whatever_else_is_in_the_objects(
 @pytest.mark.parametrize("number", [2**63, 2**64 - 1, 10**30])
 def test_a_number_beyond_64_bits_is_refused_with_the_line(write, rows, number):
     path = write("a.jsonl", lines({"user": 1, "item": "x"}, {"user": number, "item": "y"}))
-    with pytest.raises(DataError, match=rf"a\.jsonl, line 2: .*{number}.* more than 64 bits"):
+    with pytest.raises(DataError, match=rf"a\.jsonl, line 2: .*{number}.* over 64 bits"):
         rows(path)
 
 
@@ -110,6 +110,22 @@ def test_what_is_no_id_is_refused_though_a_string_could_be_made_of_it(write, row
 @pytest.mark.parametrize("user", ["[live]", "{x}", "true"])
 def test_strings_that_look_like_json_are_ids(write, rows, user):
     assert rows(write("a.jsonl", lines({"user": user, "item": "i"}))) == [(user, "i")]
+
+
+@pytest.mark.parametrize(("users", "ids"), [("1.0 7 2e2", [1, 7, 200]), ('"a\\u0000" "a"', ["a\0", "a"])])
+def test_ids_are_whole_numbers_or_texts(write, rows, users, ids):
+    path = write("a.jsonl", "".join(f'{{"user": {user}, "item": "i"}}\n' for user in users.split()))
+    assert [user for user, _ in rows(path)] == ids
+
+
+ROUNDED = ["9007199254740993.0", "1.0 9007199254740993", "1.5", '1.0 "a"']  # by whoever reads them
+HALVES = ['"\\ud83d" "\\ud83e"', '"u" "a\\udc00b"']  # polars makes zeros of them
+
+
+@pytest.mark.parametrize("users", [*ROUNDED, *HALVES])
+def test_ids_that_would_be_merged_are_refused(write, rows, users):
+    with pytest.raises(DataError, match=r"a\.jsonl, line \d: "):
+        rows(write("a.jsonl", "".join(f'{{"user": {user}, "item": "i"}}\n' for user in users.split())))
 
 
 @pytest.mark.parametrize("text", ["\\ud83d\\ude00", "\\\\ud800", "\\\\\\ud83d\\ude00"])

@@ -5,7 +5,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -15,6 +15,7 @@ import polars as pl
 from spherec.data.read.formats import FORMATS, FilePlan, Rows
 from spherec.data.read.streaming import Block, first_lines, read_blocks
 from spherec.errors import DataError, EmptyFileError, quote
+from spherec.lazy import Lazy
 
 SEPARATORS = ("\t", ",", ";", "|", "::", " ")
 """Separators that are tried, in this order."""
@@ -44,7 +45,7 @@ class Table:
         """The separator, or the character that stands for one of more than a single byte."""
         return _ONE_CHARACTER if len(self.separator.encode()) > 1 else self.separator
 
-    @cached_property
+    @Lazy
     def first(self) -> list[str]:
         """The fields of the first record."""
         return next(self.records(self.lines), (0, []))[1]

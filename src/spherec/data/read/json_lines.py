@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -13,15 +14,15 @@ from spherec.data.read.formats import FilePlan, Rows
 from spherec.data.read.streaming import Block, read_blocks
 from spherec.errors import DataError, quote
 
-_LOOKS_NESTED = r"^(?:[\[{]|true$|false$)"
+_ODD = r"^(?:[\[{]|true$|false$)|\x00"  # polars makes a zero of half a character
+_TYPES: dict[type, pl.DataType] = {int: pl.Int64(), float: pl.Float64()}
 _LOOKED_AT = 100  # objects by whose keys a file is recognised
 
 
 def read_rows(path: Path, plan: FilePlan) -> Iterator[Rows]:
     """Yield the values of a file of JSON objects.
 
-    Ids of users and items that are whole numbers stay numbers, if the first of the file is one; otherwise all are
-    strings.
+    Ids of users and items that are numbers stay numbers, if the first of the file is one; otherwise all are strings.
     """
     roles = plan.roles
     ids = {name for role, name in roles.items() if role in ("user", "item")}
@@ -29,15 +30,14 @@ def read_rows(path: Path, plan: FilePlan) -> Iterator[Rows]:
     for block in read_blocks(path, plan):
         firsts = firsts or _find_first_values(path, block, roles)
         plan.refuse_missing(path, list(firsts))
-        numbers = {name for name in ids if type(firsts[name]) is int}
-        schema = {name: pl.Int64() if name in numbers else pl.String() for name in roles.values()}
-        try:
+        schema = {name: _TYPES.get(type(firsts[name]) if name in ids else str, pl.String()) for name in roles.values()}
+        frame = None
+        with suppress(pl.exceptions.PolarsError):
             frame = pl.scan_ndjson(block.text, schema=schema).collect()
-            is_damaged = any(frame[name].str.contains(_LOOKS_NESTED).any() for name in ids - numbers)  # now a string
-        except pl.exceptions.PolarsError:
-            is_damaged = True
-        if is_damaged:
+        if frame is None or any(frame[name].str.contains(_ODD).any() for name in ids if schema[name] == pl.String()):
             _refuse_damage(path, block, ids, schema)
+        if frame is None:
+            raise DataError(f"{path}, line {block.line}: not JSON lines; mend the line")
         frame = frame.select(**{role: pl.col(name) for role, name in roles.items()})
         yield Rows(frame, partial(_locate, block, roles), list(firsts))
 
@@ -98,18 +98,17 @@ def _refuse_damage(path: Path, block: Block, ids: set[str], schema: Mapping[str,
         if not isinstance(content, dict):
             raise _not_an_object(path, line, content)
         for name in ids:
-            place = f"{path}, line {line}: {name!r} is {quote(str(content.get(name)))}"
-            if isinstance(content.get(name), dict | list | bool):
+            cell = content.get(name)
+            place = f"{path}, line {line}: {name!r} is {quote(str(cell))}"
+            if isinstance(cell, dict | list | bool) or (isinstance(cell, str) and re.search("[\ud800-\udfff]", cell)):
                 raise DataError(f"{place}, which is no id; mend the line")
-            if schema[name] == pl.Int64() and type(content.get(name)) not in (int, type(None)):
+            if schema[name] != pl.String() and isinstance(cell, str if schema[name] == pl.Float64() else str | float):
                 raise DataError(f"{place}, but a whole number in other lines; make them alike")
         try:
             pl.scan_ndjson(json.dumps(content).encode(), schema=schema).collect()
         except pl.exceptions.PolarsError:
             shown = quote(str(content))
-            raise DataError(
-                f"{path}, line {line}: {shown} has other types or more than 64 bits; mend the line"
-            ) from None
+            raise DataError(f"{path}, line {line}: {shown} has other types or over 64 bits; mend the line") from None
 
 
 def _not_an_object(path: Path, line: int, content: object) -> DataError:

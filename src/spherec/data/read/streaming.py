@@ -152,9 +152,8 @@ def _check_text(path: Path, block: Block) -> Block:
         try:
             text.decode()
         except UnicodeDecodeError as error:
-            has_mark = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-            likely = "which its first bytes say is 'utf-16'" if has_mark else "such as 'latin-1' or 'utf-16'"
-            bad, problem = error.start, f"byte 0x{text[error.start]:02x} is not UTF-8; name its encoding, {likely}"
+            bad = error.start
+            problem = f"byte 0x{text[bad]:02x} is not UTF-8; name its encoding, such as 'latin-1' or 'utf-16'"
         text = text.replace(b"\n" + codecs.BOM_UTF8, b"\n")
     if bad >= 0:
         line = block.line + text.count(b"\n", 0, bad)

@@ -1,6 +1,6 @@
 """Products with the features of items, each item once as long as W stays, divided among the threads of a step."""
 
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from spherec.device import run_at_once, split_work
 from spherec.kernels.cpu.compiled import choose_factors, compiled
 from spherec.kernels.protocol import Floats, Ints
 from spherec.kernels.reference.features import ReferenceFeatures
+from spherec.lazy import Lazy
 
 _Places = NDArray[np.int32]
 
@@ -88,7 +89,7 @@ class CpuFeatures(ReferenceFeatures):
         kind = choose_factors(work)
         return self._numbers if kind == self._numbers.dtype else self._rounded, factor.to(kind)
 
-    @cached_property
+    @Lazy
     def _rounded(self) -> Tensor:
         """(I, F + 1) features as bfloat16."""
         return self._numbers.bfloat16()

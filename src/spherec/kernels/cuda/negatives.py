@@ -1,7 +1,5 @@
 """Draws of negatives on a GPU. `spherec.sampling.draw` and `two_stage` have the methods and the laws."""
 
-from functools import cached_property
-
 import torch
 import triton
 import triton.language as tl
@@ -10,6 +8,7 @@ from torch import Tensor
 from spherec import rng
 from spherec.kernels.protocol import Directions, LawTables, OwnItems, TwoStageLaw
 from spherec.kernels.reference.negatives import ReferenceLaw, ReferenceMembership, ReferenceTwoStage
+from spherec.lazy import Lazy
 
 _BLOCK = 1024
 _MOST_AT_ONCE = 8192  # draws that one program looks at, at once
@@ -35,7 +34,7 @@ class CudaMembership(ReferenceMembership):
             _mask[grid](users.contiguous(), items.contiguous(), *self._rows, mask, len(items), _BLOCK, num_warps=4)
         return mask
 
-    @cached_property
+    @Lazy
     def _rows(self) -> tuple[Tensor, Tensor]:
         """(U + 1,) starts, and (E,) items."""
         starts, items, _ = self._own

@@ -1,12 +1,11 @@
 """Draws of negatives in plain torch. `spherec.sampling.draw` and `two_stage` have the methods and the laws."""
 
-from functools import cached_property
-
 import torch
 from torch import Tensor
 
 from spherec import rng
 from spherec.kernels.protocol import Candidates, Directions, LawTables, OwnItems, TwoStageLaw
+from spherec.lazy import Lazy
 
 
 class ReferenceLaw:
@@ -50,7 +49,7 @@ class ReferenceMembership:
         place = torch.searchsorted(self._keys, wanted).clamp_max_(len(self._keys) - 1)
         return self._keys[place] == wanted
 
-    @cached_property
+    @Lazy
     def _keys(self) -> Tensor:
         """(E,) ascending: a number for each pair."""
         starts, items = (torch.tensor(part, dtype=torch.int64, device=self._device) for part in self._own[:2])
