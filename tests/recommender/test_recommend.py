@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import spherec
 from spherec.data.interactions import Interactions
 from spherec.errors import ArgumentError, DataError, TrainingError, UnknownIdError
-from spherec.evaluation import evaluate
+from spherec.evaluation import GivenLists, evaluate
 from spherec.ranking.usearch import Hnsw
 from spherec.recommender import CML, Query
 from tests.oracles import best_with_reach, nearest
@@ -189,6 +189,12 @@ def test_a_model_is_evaluated_by_its_ids_unless_it_knows_the_answers():
     assert ndcg == pytest.approx(evaluate(model, fold.train, fold.test, k=5).ndcg)
     with pytest.raises(spherec.errors.DataError, match="trained on pairs"):
         evaluate(MODEL, fold.train, fold.test)
+    lists = model.rank([Query(user=user, k=5, diversity=0.5) for user in range(fold.train.n_users)]).items
+    scores = evaluate(model, fold.train, fold.test, k=5, diversity=0.5)
+    assert scores.ndcg == evaluate(GivenLists(lists), fold.train, fold.test, k=5).ndcg != ndcg
+    for wrong in ({"diversity": 2}, {"diversity": 0.5, "mainstream": 0.5}):
+        with pytest.raises(ArgumentError):
+            evaluate(model, fold.train, fold.test, **wrong)
 
 
 # --- Queries in index space -------------------------------------------------------------------------------------------

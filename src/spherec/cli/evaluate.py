@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import typer
@@ -51,6 +52,7 @@ def evaluate_command(
         ..., help="Model file from 'spherec train', or a table of user, item and rank from another program."
     ),
     mainstream: Dial = None,
+    diversity: float = option("Distance of the items of a list from each other, 0 to 1.", "SHARE", default=0.0),
     device: Device = "auto",
     as_json: AsJson = False,
 ) -> None:
@@ -64,14 +66,15 @@ def evaluate_command(
     refuse_unreadable(model)
     is_model = kind_of(model) is not None
     lister = load(model, device=device) if is_model else parts.load_lists(model, fold.train)
+    options: Any = {"k": k, "mainstream": mainstream, "diversity": diversity, "crew": crew}
     if not parts.cold_items:
-        scores = {"value": evaluate(lister, fold.train, fold.test, k=k, mainstream=mainstream, crew=crew)}
+        scores = {"value": evaluate(lister, fold.train, fold.test, **options)}
     else:
         cold = np.flatnonzero(fold.train.users_per_item == 0)
         if not len(cold):
             raise DataError("somebody has each item in --train, so none is cold; split with --by cold-items")
         apart = splits.ColdFold(fold.train, fold.test, cold)
-        scores = vars(evaluate_cold(lister, apart, k=k, mainstream=mainstream, crew=crew))
+        scores = vars(evaluate_cold(lister, apart, **options))
     if crew.is_first and as_json:
         described = {name: _describe(each) for name, each in scores.items()}
         typer.echo(json.dumps({"k": k, **described.get("value", described)}))

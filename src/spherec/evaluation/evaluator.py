@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from spherec.data import splits
 from spherec.data.interactions import Interactions
 from spherec.data.splits import ColdFold
-from spherec.errors import ArgumentError, DataError, check_count, quote, refuse_unknown
+from spherec.errors import ArgumentError, DataError, check_count, check_number, quote, refuse_unknown
 from spherec.evaluation.metrics import Formula, Metric, RankedLists, find_metrics
 from spherec.evaluation.scores import Scores
 from spherec.geometry import DenseVectors
 from spherec.ranking import ExactRanker, Ranker, Ranking
+from spherec.ranking.diversity import DiverseLister
 from spherec.ranking.ranker import Indices, check_indices, refuse_idle_dial
 from spherec.training.crew import Crew
 
@@ -47,6 +48,8 @@ class EvaluationOptions(TypedDict, total=False):
     default all items are ranked."""
     mainstream: float | None
     "Place of the dial of a model with reach; by default it stands as the model has it."
+    diversity: float
+    "Distance of the items of a list from each other, from 0, the default, to 1."
     crew: Crew | None
     "Processes that all call this alike: each ranks a share of the users, and has the scores of all."
 
@@ -65,13 +68,20 @@ def evaluate(
     `train` and `test` share their indices, as the parts of a split do. The popularity of an item is the number of users
     who have it in `train`. `metrics` are names of built-in metrics and metrics of your own, by default all built-in.
     A pair that is in both parts is an error, because a user's training items are never listed. The options are `only`,
-    `mainstream` and `crew`: see `EvaluationOptions`.
+    `mainstream`, `diversity` and `crew`: see `EvaluationOptions`.
     """
     refuse_unknown("evaluate", options, EvaluationOptions)
     k, crew = check_count("k", k), options.get("crew")
     _check_parts(train, test)
     lister, chosen, users = _find_lister(model, train, test), find_metrics(metrics), np.flatnonzero(test.items_per_user)
-    filters = {name: value for name, value in options.items() if name != "crew" and value is not None}
+    if diversity := options.get("diversity", 0.0):
+        check_number("diversity", diversity, 0, 1)
+        if not isinstance(lister, Ranker):
+            raise ArgumentError(f"diversity has no effect on {type(lister).__name__}; leave it out")
+        refuse_idle_dial(options.get("mainstream"), lister.vectors)
+        lister = DiverseLister(lister, diversity)
+    others = ("crew", "diversity")
+    filters = {name: value for name, value in options.items() if name not in others and value is not None}
     if (only := options.get("only")) is not None:
         filters["only"] = _check_only(only, test)
 

@@ -35,6 +35,7 @@ from spherec.evaluation.foreign import align
 from spherec.geometry import Constraint, DenseVectors, check_mainstream, squared_distance
 from spherec.lazy import Lazy
 from spherec.ranking import ExactRanker, MergedRanker, Ranker, Ranking
+from spherec.ranking.diversity import POOL, diversify
 from spherec.ranking.index_file import IndexFiles
 from spherec.ranking.ranker import (
     Asked,
@@ -45,7 +46,6 @@ from spherec.ranking.ranker import (
     refuse_idle_dial,
     refuse_nan,
 )
-from spherec.recommender.diversity import diversify
 from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.results import (
     Reason,
@@ -66,7 +66,6 @@ UnknownUser = Literal["error", "skip", "popular"]
 """Treatment of users whom the model does not know; "popular" gives them the most popular items."""
 
 _NOTHING = np.zeros(0, dtype=np.int64)
-_POOL = 10  # times the length of a list: the nearest items, of which a diverse list is chosen
 _REMEDIES = {
     "user": "place new users with recommend_for or fold_in, or skip them with unknown='skip'",
     "item": "learn new items with partial_fit or add_items, or skip them with unknown='skip'",
@@ -150,7 +149,7 @@ class ModelState:
 
     def _pool_of(self, query: Query) -> int:
         """Return how many of the nearest items are looked for."""
-        return min(_POOL * query.k, self.data.n_items) if query.diversity and not query.is_popular else query.k
+        return min(POOL * query.k, self.data.n_items) if query.diversity and not query.is_popular else query.k
 
     @Lazy
     def _by_popularity(self) -> NDArray[np.int64]:
