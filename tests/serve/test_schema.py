@@ -30,6 +30,7 @@ BODIES = {
     "recommend": LISTS | FILTERS | {"users": ["u1"], "items": ["i1"], "vectors": [[0.1] * 6]},
     "similar_filtered": NEAR | FILTERS | {"item": "i2"},
     "score": {"users": ["u1", "u2"], "items": ["i3"], "mainstream": 0.2},
+    "add_events": {"events": [{"user": "u1", "item": "i2", "kind": "buy", "time": 1e9}]},
     "add_items": {"items": [{"id": "new", "name": "New", "features": {"genre": "crime"}}]},
 }
 QUERIES = {"recommend_user": LISTS, "similar": NEAR, "explain": {"k": 3}, "user": {"k": 3, "offset": 1}}

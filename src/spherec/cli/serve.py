@@ -31,6 +31,11 @@ def serve_command(
     network: NetworkOptions,
     index: bool = option("Answer through the index or indexes next to the model.", None, "--index", default=False),
     items: Path | None = option("Table of the items: filters of requests, columns on the page.", "FILE"),
+    events: str | None = option(
+        "Store events that are posted: a file of SQLite, or postgresql://…; they count for the user's next list.",
+        "PLACE",
+    ),
+    event_kinds: str | None = option("Comma-separated kinds of events that count at once. Default: all.", "KINDS"),
     writable: bool = option("Let POST /items add items, and replace the file.", None, "--writable", default=False),
     log_requests: bool = option(
         "Write a line of JSON for each request.", None, "--log-requests/--no-log-requests", default=True
@@ -48,6 +53,8 @@ def serve_command(
         model,
         index=find_index(model) if index else None,
         items=items,
+        events=events,
+        event_kinds=None if event_kinds is None else event_kinds.split(","),
         writable=writable,
         log_requests=log_requests,
         **vars(network),

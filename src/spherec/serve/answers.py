@@ -14,6 +14,7 @@ from spherec.errors import ArgumentError
 from spherec.ranking.ranker import check_indices
 from spherec.recommender.trained_model import Query
 from spherec.serve import schema
+from spherec.serve.event_log import make_event
 from spherec.serve.item_map import MapKeeper, choose_samples, describe_places
 from spherec.serve.served_model import RankedList, ServedModel
 from spherec.serve.service import Service
@@ -61,14 +62,19 @@ class Answers:
         self._check_lists(n_lists, body.k, body.offset, reasons)
         query, skipped = served.filter(body)
         query = query._replace(exclude_seen=body.exclude_seen, mainstream=body.mainstream)
-        users = served.find_users(body.users, body.unknown)
-        queries = [query._replace(**_whom(index)) for _, index in users]
+        log = self._service.events
+        events = {} if log is None else await log.find(body.users, served.saved)
+        users = served.find_users(body.users, body.unknown, events)
+        queries = [query._replace(**whom) for _, whom in users]
         if body.items is not None:
             own = served.find("item", body.items, "skip" if body.unknown == "popular" else body.unknown)
             queries.append(query._replace(basket=own))
         queries += [query._replace(vector=np.array(vector, dtype=np.float64)) for vector in body.vectors]
         lists = await self._rank(served, queries, body.offset, reasons)
         names = [*(user for user, _ in users), *[None] * (len(lists) - len(users))]
+        if log is not None:
+            for (user, _), items in zip(users, lists, strict=False):
+                log.note_list(user, [item["id"] for item in items])
         answers: list[schema.UserList] = [
             {"user": user, "items": items, "fallback": "popular" if asked.is_popular else None}  # type: ignore[typeddict-item]
             for asked, user, items in zip(queries, names, lists, strict=True)
@@ -159,6 +165,14 @@ class Answers:
                 "a server with an index takes no items; add them with spherec add-items, and index anew"
             )
         return await self._service.add(body)
+
+    @route("POST", "/events")
+    async def add_events(self, body: schema.EventsBody) -> schema.EventsAnswer:
+        """Store what users did. It counts for their next lists, and an update of the model learns from it."""
+        if self._service.events is None:
+            raise HTTPException(403, "this server stores no events; start it with --events")
+        await self._service.events.add([make_event(one.user, one.item, one.kind, one.time) for one in body.events])
+        return {"model": self._service.served.checksum, "stored": len(body.events)}
 
     @route("GET", "/items/{item:path}")
     def item(self, item: str) -> schema.ItemAnswer:
@@ -257,11 +271,6 @@ class Answers:
         if count > most:
             got = f"{count:,}" if count < 10**15 else "far more"
             raise ArgumentError(f"{name} must be at most {most:,} in one request, got {got}; ask in parts")
-
-
-def _whom(index: int) -> dict[str, Any]:
-    """Return the fields of a query for a user; nothing is known of the one with the index -1."""
-    return {"user": index} if index >= 0 else {"basket": _NOTHING}
 
 
 def _list_items(served: ServedModel, ranked: RankedList) -> list[schema.ListedItem]:

@@ -28,6 +28,9 @@ class Metrics:
         self.batches = Histogram("spherec_batch_lists", "Lists that were ranked together.", buckets=_SIZES, **all_of)
         self.swaps = Counter("spherec_model_swaps", "New models put in place.", **all_of)
         self.failures = Counter("spherec_model_failures", "New models that could not be loaded.", **all_of)
+        self.lists = Counter("spherec_lists", "Lists that users were shown, by a server that stores events.", **all_of)
+        self.events = Counter("spherec_events", "Events that were stored.", **all_of)
+        self.clicks = Counter("spherec_events_on_shown_items", "The first events on items that were shown.", **all_of)
         self.waiting = Gauge("spherec_waiting_lists", "Lists that wait to be ranked.", **living)
         self.model = Gauge("spherec_model_info", "Processes that answer from a model.", ["checksum"], **living)
 

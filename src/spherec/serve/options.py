@@ -1,6 +1,7 @@
 """Settings of the server: which files it answers from, where it listens, and how much a request may ask for."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,10 @@ class ServeOptions:
     "Seconds after SIGTERM in which connections are still taken, each for one answer."
     watch_seconds: float = 1.0
     "Seconds between two looks at the model file; 0 never looks again."
+    events: str | None = None
+    "Store of events: a file of SQLite, or postgresql://…. Default: none are taken."
+    event_kinds: Sequence[str] | None = None
+    "Kinds of events that count for the next list. Default: all."
     writable: bool = False
     "Let `POST /items` add items and replace the model file."
     log_requests: bool = True

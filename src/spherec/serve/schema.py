@@ -105,6 +105,23 @@ class AddBody(_Body):
     items: list[NewItem] = Field(min_length=1, max_length=MOST_IDS, description="The items.")
 
 
+class NewEvent(_Body):
+    """Something that a user did with an item; the model need not know either."""
+
+    user: ExternalId = Field(description="The user.")
+    item: ExternalId = Field(description="The item.")
+    kind: StrictStr | None = Field(default=None, max_length=200, description="Kind of the event, such as purchase.")
+    time: float | None = Field(
+        default=None, ge=0, le=1e11, allow_inf_nan=False, description="Seconds since 1970; by default now."
+    )
+
+
+class EventsBody(_Body):
+    """Events to store."""
+
+    events: list[NewEvent] = Field(min_length=1, max_length=MOST_IDS, description="The events.")
+
+
 class ItemName(TypedDict):
     """An item."""
 
@@ -235,6 +252,12 @@ class AddAnswer(_Answer):
 
     added: int
     ignored: dict[str, int]
+
+
+class EventsAnswer(_Answer):
+    """The number of events that are stored now."""
+
+    stored: int
 
 
 class Health(TypedDict):

@@ -1,9 +1,9 @@
 """One version of the model as it is served: the model, its table of items, and the search by name. It never changes."""
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from spherec.serve.schema import CountedItem, CountedUser, ItemName, ListBody
 Stamp = tuple[tuple[int, int, int], ...]
 """Inode, size and time of the files that a version was loaded from."""
 
+_NOTHING = np.zeros(0, dtype=np.int64)
 _REMEDIES = {
     "user": "POST /recommend with items lists for somebody new, GET /search finds users",
     "item": "GET /search finds items",
@@ -71,6 +72,11 @@ class ServedModel:
             stamp,
         )
 
+    @property
+    def saved(self) -> float:
+        """Time at which the model file was written, in seconds since 1970."""
+        return self.stamp[0][2] / 1e9
+
     def rank(self, queries: Sequence[Query]) -> list[RankedList]:
         """Return a list for each query: the same, bit for bit, as if it had been the only one."""
         ranking = self.model.rank(queries)
@@ -84,13 +90,29 @@ class ServedModel:
         known = self.model.data.user_ids if role == "user" else self.model.data.item_ids
         return known.index_of(spell_like(ids, known.array), role=role, unknown=unknown, remedy=_REMEDIES[role])
 
-    def find_users(self, ids: Iterable[Hashable], unknown: UnknownUser) -> list[tuple[Hashable, int]]:
-        """Return each user's id and index; with "popular", those whom the model does not know have the index -1."""
-        known, wanted = self.model.data.user_ids, list(ids)
-        if unknown == "popular":
-            spelled = spell_like(wanted, known.array)
-            return list(zip(spelled, known.find(spelled).tolist(), strict=True))
-        return [(known[at], at) for at in self.find("user", wanted, unknown).tolist()]
+    def find_users(
+        self, ids: Iterable[Hashable], unknown: UnknownUser, events: Mapping[str, Sequence[str]]
+    ) -> list[tuple[Hashable, dict[str, Any]]]:
+        """Return each user's id, and what their query says of them: index, or basket.
+
+        The baskets of those who have events (items, by user) that the model does not know hold these and their items.
+        With "popular", those of others whom the model does not know are empty.
+        """
+        spelled = spell_like(ids, self.model.data.user_ids.array)
+        found: list[tuple[Hashable, dict[str, Any]]] = []
+        strange: list[Hashable] = []
+        for one, user in zip(spelled, self.model.data.user_ids.find(spelled).tolist(), strict=True):
+            own = self.model.data.items_of(user) if user >= 0 else _NOTHING
+            new = events.get(str(one), ())
+            basket = np.union1d(own, self.find("item", new, "skip")) if new else own
+            if len(basket) > len(own) or (user < 0 and unknown == "popular"):
+                found.append((one, {"basket": basket}))
+            elif user >= 0:
+                found.append((one, {"user": user}))
+            else:
+                strange.append(one)
+        self.find("user", strange, "skip" if unknown == "popular" else unknown)  # names them if that is an error
+        return found
 
     def filter(self, body: ListBody) -> tuple[Query, int]:
         """Return the query with the filters of a body, and the number of ids that the model does not know."""

@@ -22,6 +22,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.supervisors import Multiprocess
 
 from spherec.artifact import Artifact
+from spherec.data.event_store import EventStore
 from spherec.errors import ArgumentError, SpherecError
 from spherec.serve.app import create_app
 from spherec.serve.metrics import SHARED_FOLDER
@@ -44,6 +45,8 @@ def serve(options: ServeOptions, *, announce: Callable[[str], None] = lambda _: 
     """
     options.read_keys()
     served = None if options.workers > 1 else ServedModel.load(options)
+    if options.events is not None:
+        EventStore(options.events)  # makes the table before several workers do
     if served is None:
         Artifact.load(options.model, mmap=True)  # what is wrong with the file is said here, once
     with _listen(options) as listener, _ignore(signal.SIGTERM, signal.SIGINT):

@@ -9,12 +9,14 @@ from types import FrameType
 from typing import Any
 
 from spherec.artifact import Artifact
+from spherec.data.event_store import EventStore
 from spherec.data.ids import spell_like
 from spherec.data.output_files import lock_output
 from spherec.data.read.delimited import NULLS
 from spherec.errors import ArgumentError, LockedOutputError, SpherecError, quote
 from spherec.recommender import CML
 from spherec.serve.batcher import Batcher, BusyError
+from spherec.serve.event_log import EventLog
 from spherec.serve.metrics import Metrics, forget_dead_workers
 from spherec.serve.options import ServeOptions
 from spherec.serve.schema import AddAnswer, AddBody
@@ -35,6 +37,8 @@ class Service:
         self.metrics = Metrics()
         threads = options.threads or max((os.cpu_count() or 1) // options.workers - 1, 1)
         self.batcher = Batcher(threads, options.queue, self.metrics)
+        store = None if options.events is None else EventStore(options.events)
+        self.events = None if store is None else EventLog(store, options.event_kinds, self.metrics)
         self.is_stopping = False
         self._stamp: Stamp = ()
         self._put(served)
@@ -54,6 +58,8 @@ class Service:
         if self._watcher is not None:
             self._watcher.cancel()
         await asyncio.to_thread(self.batcher.close)
+        if self.events is not None:
+            await asyncio.to_thread(self.events.close)
 
     def check_ready(self) -> None:
         """Raise a `BusyError` if the server is stopping."""
