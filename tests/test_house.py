@@ -16,22 +16,22 @@ ROOT = Path(__file__).parents[1]
 CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and the protocol of the family
     "ground": 2200 + 240,
     "kernels": 2700 + 230,
-    "data": 4310 + 350,
+    "data": 4310 + 350 + 145,  # the store of events
     "training": 1530,
     "ranking, evaluation": 1795,
     "recommender": 2170,
     "distributed": 1655,
     "lab": 3250,
-    "serve": 2020,
+    "serve": 2020 + 200,  # events
     "export": 440,
     "adapters": 300,
     "cli": 2320,
     "bench": 0,
 }
-CORE, SOURCE, TESTS = 15_480, 25_385, 25_110
+CORE, SOURCE, TESTS = 15_480 + 145, 25_385 + 345, 25_110 + 230
 SCRIPTS = 4_095
 
-OPTIONS, COMMAND = 193, (20, 60)
+OPTIONS, COMMAND = 193 + 2, (20, 60)
 "Options of all commands together; options of one command and lines of its help."
 WIDER = {
     "train": (21, 60),

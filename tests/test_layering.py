@@ -58,6 +58,7 @@ EXTRAS_IN = {
     "starlette": ("serve/app.py", "serve/guard.py"),
     "pydantic": ("serve/schema.py", "adapters/lenskit.py", "adapters/rectools.py"),
     "prometheus_client": "serve/metrics.py",
+    "psycopg": "data/event_store.py",
     "umap": "serve/item_map.py",
     "uvicorn": "serve/server.py",
 }
@@ -150,6 +151,7 @@ LATE = {
     "export": {"spherec.export", "spherec.ranking.usearch", "usearch"},
     "ranking": {"usearch"},
     "serve": {"umap"},
+    "data/event_store.py": {"psycopg"},
     "adapters": {"sklearn"},
     "recommender": {"spherec.ranking.usearch"},
 }

@@ -1,4 +1,4 @@
-"""What visitors do: events are stored together, count for the next list of their user, and for the click-through."""
+"""Events of visitors: stored together, and counted for the next list of their user and for the click-through."""
 
 import asyncio
 import mmap
