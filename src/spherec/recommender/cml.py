@@ -204,7 +204,7 @@ class CML(TrainedModel):
         pairs, features = crew.take(data, **columns), None
         if content is not None:
             pairs, features = fit_features(content, pairs, columns.get("item"))
-        pairs = name_items(pairs, names)
+        pairs = pairs if names is None else name_items(pairs, names)
         with self._writing, files.open(crew):
             learned, validate = hold_out(pairs, self.config, validation, crew)
             shown, advice = progress if crew.is_first else False, advise(self.config, pairs)[:_MOST_ADVICE]
@@ -272,7 +272,7 @@ class CML(TrainedModel):
                     refuse_worse(partial(_continue, state, trial, News(rest, content), crew, (epochs, 0.0)), held, gate)
             length, news = (epochs, validation), News(new, content)
             trained, grown, features, _ = _continue(state, growth, news, crew, length, progress)
-            data = name_items(grown, names)
+            data = grown if names is None else name_items(grown, names)
             self._current = ModelState(Artifact.of(replace(trained, config=state.artifact.config), data, features))
         return self
 
@@ -340,7 +340,7 @@ class CML(TrainedModel):
             state, artifact = self._state, self._state.artifact
             artifact.refuse_part("take new items")
             grown = add_placed_items(artifact, transform_features(artifact, tables, item_ids))
-            grown = replace(grown, data=name_items(grown.data, names))
+            grown = grown if names is None else replace(grown, data=name_items(grown.data, names))
             index = None if state.index is None else state.index.extend(grown.vectors)
             self._current = ModelState(grown, index)
         return self

@@ -329,9 +329,9 @@ def transform_features(
     return features
 
 
-def name_items(data: Interactions, names: Mapping[Any, str] | None) -> Interactions:
-    """Return the interactions with these names, if any are given, for the items that have none yet."""
-    return data if names is None else data.with_item_names({**names, **merge_item_names(data)})
+def name_items(data: Interactions, names: Mapping[Any, str]) -> Interactions:
+    """Return the interactions with these names for the items that have none yet."""
+    return data.with_item_names({**names, **merge_item_names(data)})
 
 
 def extend_items(data: Interactions, features: Features) -> Interactions:
