@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import spherec
+from spherec.data.container import read_container, write_container
 from spherec.distributed.shards import save_shards
 from spherec.errors import ArgumentError, DataError, FailedProcessError, UnknownIdError
 from spherec.recommender import merge_lists
@@ -249,5 +250,17 @@ def test_a_missing_damaged_or_foreign_shard_is_one_sentence(model, tmp_path):
     with pytest.raises(DataError, match=r"is no part of .*m\.spherec"):
         spherec.load(path)
     shard.unlink()
-    with pytest.raises(DataError, match=r"m\.spherec is in 3 parts, and m\.spherec\.1-of-3\..* is not next to it"):
+    with pytest.raises(DataError, match=r"m\.spherec is in 3 parts, and 'm\.spherec\.1-of-3\..* is not next to it"):
         spherec.load(path)
+
+
+@pytest.mark.parametrize("name", ["", "..", "x" * 300, "../{}", "a\x1b[2J", "a\0b", None])
+def test_a_forged_name_of_a_shard_leads_nowhere(model, tmp_path, name):
+    model.save(tmp_path / "m.spherec", shards=1)
+    arrays, manifest = read_container(tmp_path / "m.spherec", "spherec-model", remedy="")
+    forged, shard = tmp_path / "folder" / "m.spherec", shards_of(tmp_path / "m.spherec")[0]
+    forged.parent.mkdir()
+    manifest["shards"] = [name and name.format(shard)]
+    write_container(forged, "spherec-model", arrays, manifest)
+    with pytest.raises(DataError, match=r"^[ -~…]* is not next to it"):
+        spherec.load(forged)

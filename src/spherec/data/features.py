@@ -107,7 +107,7 @@ class Features:
             dims: The largest number of numbers that a column of categories, tags or text gives.
         """
         names = [str(name) for name in getattr(frame, "columns", frame) if str(name) != str(item)]
-        chosen = dict(kinds or {})
+        chosen = {str(name): kind for name, kind in (kinds or {}).items()}
         for name, kind in chosen.items():
             if name not in names or kind not in get_args(Kind):
                 allowed = f"{', '.join(map(quote, names))} and one of {', '.join(get_args(Kind))}"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from spherec.artifact import MODEL_KIND, WHOLE, Artifact, Portion
 from spherec.data.container import Arrays, decoding, encode_container, read_container
+from spherec.data.input_files import find_kind
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_write
 from spherec.distributed.group import ProcessGroup
@@ -128,9 +129,8 @@ def read_portions(
 ) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays of a model file with the rows and pairs of portions of the users and items, and its manifest.
 
-    They are taken out of its shards, or out of the arrays of a file without. Only shards that hold some of them are
-    read. Rows that are all of one shard stay mapped with `mmap`; all others are copied into memory, each once. Where
-    another model replaces this one meanwhile, it is read instead.
+    They are taken out of its shards, of which only those that hold some are read, or of the arrays of a file. Rows that
+    are all of one shard stay mapped with `mmap`; others are copied, each once. A model that replaces this one is read.
     """
     _check_portion(users, "users")
     _check_portion(items, "items")
@@ -165,8 +165,8 @@ def _read_rows(
             return _gather([whole], _Holding.of(items, users, (len(whole.items), len(whole.users))), columns)
     with decoding(path, _REMEDY):
         names, counts = [str(name) for name in manifest["shards"]], (int(manifest["items"]), int(manifest["users"]))
-        if not 1 <= len(names) <= MOST_PARTS or any(Path(name).name != name for name in names):
-            raise ValueError("its shards have no valid names")
+        if not 1 <= len(names) <= MOST_PARTS:
+            raise ValueError("it has too many shards or none")
         wanted, portions = _Holding.of(items, users, counts), [(rank, len(names)) for rank in range(len(names))]
         held = [_Holding.of(portion, portion, counts) for portion in portions]
         filled = [rank for rank, shard in enumerate(held) if shard.shares(wanted)] or [0]  # the first tells the types
@@ -178,9 +178,10 @@ def _read_rows(
 
 def read_part(path: str | PathLike[str], kind: str, names: Sequence[str], rank: int) -> Arrays:
     """Return the arrays, mapped, of the part of a file that belongs to a rank, of those that the file names."""
-    file = Path(path).resolve().with_name(names[rank])
-    if not file.is_file():
-        raise DataError(f"{path} is in {len(names)} parts, and {file.name} is not next to it; copy all of them there")
+    name = Path(str(names[rank])).name  # never in another folder
+    file = Path(path).resolve().with_name(name if f".{rank}-of-{len(names)}." in name else "?")
+    if find_kind(file) != "file":
+        raise DataError(f"{path} is in {len(names)} parts, and {quote(name)} is not next to it; copy all of them there")
     rows, manifest = read_container(file, kind, remedy=_REMEDY, mmap=True)
     if not file.name.endswith(f".{manifest['checksum']}") or manifest.get("portion") != [rank, len(names)]:
         raise DataError(f"{file} is no part of {path}, but of another file; copy the right one there")
