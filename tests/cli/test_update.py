@@ -1,9 +1,12 @@
 """`spherec update` and `spherec remove`, as a job of every night calls them."""
 
+from contextlib import closing
+
 import numpy as np
 import pytest
 
 from spherec import load
+from spherec.data.event_store import Event, EventStore
 
 RANDOM = np.random.default_rng(0)
 PAIRS = sorted({(f"u{user}", f"i{(user + 4 * step) % 28}") for user in range(40) for step in RANDOM.choice(7, 5)})
@@ -33,6 +36,20 @@ def test_an_update_takes_in_the_day_and_again_has_nothing_to_do(spherec, model, 
     assert (again.code, model.read_bytes()) == (0, first)
     assert "nothing new in these interactions" in again.err
     assert not spherec("update", model, write(tmp_path / "empty.csv", []), "-o", tmp_path / "e.spherec").code
+
+
+def test_events_of_a_server_are_learned_once(spherec, model, tmp_path):
+    with closing(EventStore(tmp_path / "events.db")) as store:
+        store.add([Event("u1", "new", "buy", 1e9), Event("u1", "new", "view", 2e9), Event("zoe", "i1", "view", 1e9)])
+        store.add([Event("joe", "i2", "buy", 1e9), Event("joe", "i2", "refund", 2e9)])
+        kinds = ("--event-weights", "view=1,buy=9", "--cancels", "refund=buy")
+        for said in ("1 new users, 1 new items, 2 new pairs", "not read before"):
+            done = spherec("update", model, tmp_path / "events.db", "-o", model, "--force", "--device", "cpu", *kinds)
+            assert (done.code, said in done.out + done.err) == (0, True), done.err
+        store.add([Event("joe", "i3", None, 1e9)])
+        done = spherec("update", model, f"sqlite:///{tmp_path}/events.db", "-o", model, "--force", "--device", "cpu")
+        assert "1 new users, 0 new items, 1 new pairs" in done.out, done.err
+    assert "--event-weights" in spherec("update", model, model, "-o", model, "--force", *kinds).refusal()
 
 
 def test_a_gate_keeps_the_model_that_is_there(spherec, model, tmp_path, monkeypatch):

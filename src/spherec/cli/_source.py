@@ -160,8 +160,8 @@ class RawSource(Source):
             name=self.name_column,
             header=tuple(self.header.split(",")) if self.header else None,
             event=self.event_column,
-            weights=_read_weights(self.event_weights),
-            cancels=_read_pairs("--cancels", self.cancels),
+            weights=read_kind_weights(self.event_weights),
+            cancels=read_pairs("--cancels", self.cancels),
             separator=self.separator and self.separator.replace("\\t", "\t"),  # a shell hands over backslash and t
             **{
                 name: getattr(self, name)
@@ -204,7 +204,7 @@ class RawSource(Source):
             note(f"{n_named:,} of {n_items:,} items have a name in {self.names or f'column {self.name_column}'}")
 
 
-def _read_pairs(option: str, text: str | None) -> dict[str, str] | None:
+def read_pairs(option: str, text: str | None) -> dict[str, str] | None:
     """Return what `KIND=VALUE,KIND=VALUE` says."""
     pairs = [pair.rpartition("=") for pair in text.split(",")] if text is not None else []
     if any(not (kind and value) for kind, _, value in pairs):
@@ -212,8 +212,8 @@ def _read_pairs(option: str, text: str | None) -> dict[str, str] | None:
     return {kind: value for kind, _, value in pairs} or None
 
 
-def _read_weights(text: str | None) -> dict[str, float] | None:
-    pairs = _read_pairs("--event-weights", text)
+def read_kind_weights(text: str | None) -> dict[str, float] | None:
+    pairs = read_pairs("--event-weights", text)
     try:
         return pairs and {kind: float(value) for kind, value in pairs.items()}  # type: ignore[return-value]
     except ValueError:

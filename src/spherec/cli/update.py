@@ -1,7 +1,7 @@
 """`spherec update` and `spherec remove`: learn from new events, and take users and items out."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +10,13 @@ import typer
 from spherec.cli._features import read_new_features
 from spherec.cli._options import Device, Force, group, option, refuse_output
 from spherec.cli._output import note, show
-from spherec.cli._source import Source
+from spherec.cli._source import Source, read_kind_weights, read_pairs
 from spherec.cli.recommend import split_ids
+from spherec.data.event_store import Event, EventStore
+from spherec.data.event_weights import EventWeights
+from spherec.data.events import Events
 from spherec.data.ids import IdMap, spell_like
+from spherec.data.interactions import Interactions
 from spherec.data.output_files import lock_output
 from spherec.errors import ArgumentError, EmptyFileError
 from spherec.recommender import CML
@@ -48,23 +52,35 @@ def update_command(
     item_features: list[Path] | None = option(
         "Features of new and of changed items: files like those of training.", "FILE"
     ),
+    event_weights: str | None = option(
+        "Of a server's store: weight of each kind that counts, view=1,buy=9.", "KIND=N,…"
+    ),
+    cancels: str | None = option("Of a server's store: kinds that take back another: refund=buy.", "KIND=KIND,…"),
     device: Device = "auto",
     *,
     source: Source,
     changed: ChangedModel,
 ) -> None:
-    """New pairs bring new users and items. Where nothing is new, the model stays as it is. Examples:
+    """New pairs bring new users and items. Where nothing is new, the model stays as it is. DATA may be the store of
+    'spherec serve --events': its new events are read, and marked when the model is saved. Examples:
 
     - spherec update books.spherec today.csv -o books.spherec --force
     - spherec update books.spherec today.csv -o books.spherec --force --gate 0.05
+    - spherec update books.spherec events.db -o books.spherec --force
     """
-    with changed.open(model, device) as loaded:
+    is_store = len(source.data) == 1 and EventStore.is_here(source.data[0])
+    weigher = EventWeights.of(read_kind_weights(event_weights), read_pairs("--cancels", cancels))
+    if not is_store and weigher is not None:
+        raise ArgumentError("--event-weights is for a server's store here; for files run spherec data prepare with it")
+    store = EventStore(source.data[0]).read_new() if is_store else nullcontext()
+    with store as events, changed.open(model, device) as loaded:  # saved, then marked
         known, features = loaded.data, loaded.artifact.features
         if item_features and features is None:
             raise ArgumentError(f"{model} was trained without item features; leave out --item-features")
         described = read_new_features(item_features, features) if item_features and features is not None else None
         try:
-            data = source.load(weigh=known.weights is not None)
+            weigh = known.weights is not None
+            data = source.load(weigh=weigh) if events is None else _merge(events, weigh, weigher)
         except EmptyFileError as error:  # of a quiet day
             note(f"nothing new: {error}")
             return
@@ -75,6 +91,16 @@ def update_command(
     now = loaded.data
     added = {"users": now.n_users - known.n_users, "items": now.n_items - known.n_items, "pairs": len(now) - len(known)}
     show(", ".join(f"{count:,} new {what}" for what, count in added.items()))
+
+
+def _merge(log: list[Event], weigh: bool, weigher: EventWeights | None) -> Interactions:
+    """Return the pairs of events from a store; their number is their weight unless kinds have weights."""
+    if not log:
+        raise EmptyFileError("the store has no events that were not read before")
+    users, items, kinds, times = zip(*log, strict=True)
+    events = Events.from_columns(users, items, times=times)
+    events = events.merge("sum") if weigher is None else weigher(weigher.select(events, kinds))
+    return Interactions.from_events(events, weigh=weigh)
 
 
 def remove_command(
