@@ -88,6 +88,7 @@ def test_model_health_and_metrics(client, model):
         (422, "POST", "/similar", {"item": "i1", "filter": {"author": "author9"}}, "there are 'author0', 'author1'"),
         (422, "POST", "/similar", {"item": "i1", "filter": {"year": {"<": 1990}}}, "they go from 1990"),
         (422, "GET", "/recommend/u1?diversity=2", None, "diversity"),
+        (422, "POST", "/similar", {"item": "i1", "filter": {"year": {"lt": 2000}}}, "filter.year must be a value, a"),
         (404, "GET", "/nothing", None, "'/nothing'"),
         (404, "GET", "/explain/u1/i%2F1", None, "'i/1'"),
         (405, "DELETE", "/model", None, "DELETE"),

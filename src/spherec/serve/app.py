@@ -178,6 +178,13 @@ def _add_errors(app: FastAPI) -> None:
             sentence = f"the body is not valid JSON: {first.get('ctx', {}).get('error', first['msg'])}"
             return answer(request, 400, sentence)
         value = "" if first["type"] == "missing" else f", got {quote(first.get('input'))}"
+        if (
+            first["loc"][1:2] == ("filter",) and len(first["loc"]) > 2
+        ):  # of a union, pydantic tells about the first kind alone
+            column = quote(".".join(map(str, first["loc"][1:3])))[1:-1]
+            return answer(
+                request, 422, f'{column} must be a value, a list of values, or a range such as {{"<": 20}}{value}'
+            )
         return answer(request, 422, f"{place}: {first['msg']}{value}")
 
     @app.exception_handler(SpherecError)
