@@ -130,11 +130,6 @@ def test_ids_are_printed_where_the_encoding_lacks_their_characters(tmp_path, mon
     assert b"\\u6771\\u4eac" in printed.getvalue()
 
 
-@pytest.mark.parametrize("k", [10**9, 2**62, 10**30])
-def test_long_lists_are_cut(spherec, model, k):
-    assert spherec("recommend", model, "=u", "-k", k, "--with-seen").code == 0
-
-
 def test_existing_outputs_stay_unless_forced(spherec, model, tmp_path):
     (tmp_path / "d.csv").write_text("user,item\nu,i\n")
     for name, command in {

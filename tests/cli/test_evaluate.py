@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -113,19 +112,6 @@ def test_tables_are_read_by_their_columns(command, files, model, train):
     columns = ("--user-column", "who", "--item-column", "what", "--rank-column", "place")
     told = json.loads(command(model, train, "test.csv", "-k", 3, "--json", *columns).out)
     assert told == pytest.approx(expected(3), abs=1e-6)
-
-
-REACHING = replace(MODEL, item_reach=directions(30, 1, 3), mainstream=0.4)
-
-
-@pytest.mark.parametrize("place", [None, 1.25])
-def test_the_dial_turns_the_lists_that_are_scored(command, files, place):
-    trained = Trained(REACHING, Training(dim=4, reach=True, mainstream=0.4), History(), "all epochs done")
-    Artifact.of(trained, FOLD.train).save(files / "reach.spherec")
-    option = () if place is None else ("--mainstream", place)
-    told = json.loads(command("reach.spherec", "train.npz", "test.npz", "-k", 5, *option, "--json").out)
-    turned = replace(REACHING, mainstream=0.4 if place is None else place)
-    assert told == pytest.approx(expected(5, turned), abs=1e-6)
 
 
 BAD = {

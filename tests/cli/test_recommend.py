@@ -64,12 +64,6 @@ def test_somebody_new(command):
     assert "For a user with these items" in command("recommend", "--items", "i1,i2").out
 
 
-def test_a_list_that_is_empty_says_so(command):
-    done = command("recommend", "zoe", "--unknown", "skip")
-    assert (done.code, done.out) == (0, "")
-    assert "nothing to list" in done.err
-
-
 def test_unknown_ids_are_passed_over_on_request(command):
     mixed = command("recommend", "zoe", "u1", "--unknown", "popular", "--diversity", 0.5, "--json")
     assert records(mixed) == MODEL.recommend(["zoe", "u1"], unknown="popular", diversity=0.5).as_dicts()
@@ -81,39 +75,12 @@ def test_unknown_ids_are_passed_over_on_request(command):
     assert told == MODEL.recommend("u1", only=["i1", "i2", "i3"]).as_dicts()
 
 
-@pytest.mark.parametrize("users", [list(range(12)), [f"00{n}" for n in range(12)]])
-def test_ids_that_are_no_words(spherec, tmp_path, users):
-    model = model_of(small(users=users, items=list(range(30))))
-    model.save(tmp_path / "m.spherec")
-    told = records(spherec("recommend", tmp_path / "m.spherec", str(users[3]), "--only", "1,2,3,4", "--json"))
-    assert [one["item"] for one in told] == [one.item for one in model.recommend([users[3]], only=[1, 2, 3, 4])]
-    assert records(spherec("similar", tmp_path / "m.spherec", 5, "--json")) == model.similar_items(5).as_dicts()
-
-
 def test_everybody_as_parquet(command, tmp_path):
     done = command("recommend", "--all", "-k", 5, "-o", tmp_path / "lists.parquet")
     assert done.code == 0, done.err
     assert "60 rows written to" in done.err
     assert pl.read_parquet(tmp_path / "lists.parquet").equals(MODEL.recommend(USERS, 5).to_polars())
     assert sorted(file.name for file in tmp_path.iterdir()) == ["lists.parquet", "m.spherec"]
-
-
-@pytest.fixture
-def index(spherec, path):
-    pytest.importorskip("usearch")
-    done = spherec("export", path, "-o", path.with_suffix(".usearch"))
-    assert done.code == 0, done.err
-    assert f"--index {path.with_suffix('.usearch')}" in done.err
-    assert "m.ids.jsonl has their ids" in done.err
-    return path.with_suffix(".usearch")
-
-
-def test_an_index_gives_the_same_answers(command, index, tmp_path):
-    for arguments in (("recommend", "u1", "u2"), ("recommend", "--items", "i1,i2"), ("similar", "i1", "i2")):
-        assert records(command(*arguments, "--index", index, "--json")) == records(command(*arguments, "--json"))
-    done = command("recommend", "--all", "-k", 5, "-o", tmp_path / "lists.parquet", "--index", index)
-    assert done.code == 0, done.err
-    assert pl.read_parquet(tmp_path / "lists.parquet").equals(MODEL.recommend(USERS, 5).to_polars())
 
 
 @pytest.fixture
@@ -137,28 +104,6 @@ def test_indexes_of_all_parts_give_the_same_answers(command, path, parts):
     model = load(path, index=True, device="cpu")
     assert len(model.ranker.rankers) == 3
     assert model.recommend(["u1"], 5) == MODEL.recommend(["u1"], 5)
-
-
-REACHING = model_of(small(), mainstream=0.4)
-
-
-@pytest.fixture
-def dialled(spherec, tmp_path):
-    """Run a command on a model with reach."""
-    REACHING.save(tmp_path / "r.spherec")
-    return lambda name, *arguments: spherec(name, tmp_path / "r.spherec", *arguments)
-
-
-@pytest.mark.parametrize("place", [None, 1.25])
-def test_the_dial_turns_lists(dialled, tmp_path, place):
-    option = () if place is None else ("--mainstream", place)
-    told = records(dialled("recommend", "u1", "u2", *option, "--json"))
-    assert told == REACHING.recommend(["u1", "u2"], mainstream=place).as_dicts()
-    told = records(dialled("recommend", "--items", "i1,i2", *option, "--json"))
-    assert told == REACHING.recommend_for(["i1", "i2"], mainstream=place).as_dicts()
-    assert dialled("recommend", "--all", "-k", 5, *option, "-o", tmp_path / "lists.parquet").code == 0
-    lists = REACHING.recommend(USERS, 5, mainstream=place).to_polars()
-    assert pl.read_parquet(tmp_path / "lists.parquet").equals(lists)
 
 
 def test_info(command, path):

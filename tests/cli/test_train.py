@@ -11,7 +11,6 @@ import torch
 from safetensors import safe_open
 
 from spherec import Interactions, load, read
-from spherec.cli.train import _explain_resuming
 from spherec.distributed import group as process_group
 from spherec.errors import LostProcessError, TrainingError
 from spherec.recommender import CML
@@ -98,19 +97,6 @@ def test_settings_are_those_of_preset_file_set_and_flags_in_this_order(train, tm
     assert (settings["dim"], settings["batch_size"], settings["epochs"]) == (8, 64, 3)
 
 
-@pytest.mark.parametrize(
-    ("options", "part", "expected"),
-    [
-        (("--preset", "accurate", "--set", "sampler.negatives=50"), "loss", {"kind": "Softmin"}),
-        (("--set", "sampler.kind=Uniform", "--set", "sampler.shared=true"), "sampler", {"shared": True}),
-        (("--set", "loss.rank_weight = true"), "loss", {"rank_weight": True}),
-    ],
-)
-def test_any_setting_can_be_set(train, tmp_path, options, part, expected):
-    assert train(*options).code == 0
-    assert expected.items() <= settings_of(tmp_path / "model.spherec")[part].items()
-
-
 def test_a_raw_file_is_read_as_told(spherec, ratings, tmp_path):
     columns = ("--user-column", "who", "--item-column", "what", "--value-column", "stars", "--min-value", 4)
     words = ("-o", tmp_path / "m.npz", *QUICK, "--validation", 0, "--set", "sampler.negatives=1")
@@ -167,16 +153,6 @@ def test_a_run_that_goes_on_where_memory_is_short_keeps_what_it_came_from(train,
     assert checkpoint.read_text() == "hours of work"
 
 
-@pytest.mark.parametrize(
-    ("options", "word"), [(("--preset", "best"), "best"), (("--device", "tpu"), "tpu"), (("--dim", "x"), "--dim")]
-)
-def test_options_outside_their_choices_are_refused(train, tmp_path, options, word):
-    done = train(*options)
-    assert (done.code, done.out) == (2, "")
-    assert word in done.err
-    assert files(tmp_path) == ["data.npz"]
-
-
 @pytest.mark.parametrize("output", ["no/such/folder/m.npz", ".", "data.npz"])
 def test_an_output_that_cannot_or_must_not_be_is_refused(spherec, prepared, tmp_path, output):
     before = prepared.read_bytes()
@@ -195,30 +171,6 @@ def test_a_leftover_checkpoint_is_not_overwritten(train, tmp_path):
     assert left.read_bytes() == b"precious"
     assert "damaged" in train("--resume").err
     assert files(tmp_path) == ["data.npz", "model.spherec.checkpoint"]
-
-
-@pytest.mark.parametrize(
-    ("name", "words"),
-    [
-        ("n" * 300, ["File name too long"]),
-        ("dangling", ["gone", "does not exist"]),
-    ],
-)
-def test_an_output_that_cannot_be_written_is_refused_before_training(spherec, prepared, tmp_path, name, words):
-    (tmp_path / "dangling").symlink_to("gone/model")
-    before = files(tmp_path)
-    done = spherec("train", prepared, "-o", tmp_path / name, *QUICK)
-    assert (done.code, done.out) == (2, "")
-    (line,) = done.err.splitlines()
-    assert all(word in line for word in words), line
-    assert files(tmp_path) == before
-
-
-def test_a_run_of_torchrun_is_continued_by_torchrun(tmp_path, monkeypatch):
-    (tmp_path / "c").touch()
-    assert _explain_resuming(tmp_path / "c", ["train", "a b"]).endswith(": spherec train 'a b' --resume")
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "run")
-    assert "the same torchrun command on each machine" in _explain_resuming(tmp_path / "c", ["train", "a b"])
 
 
 def test_a_run_that_goes_wrong_leaves_no_part_of_its_checkpoint(train, tmp_path, monkeypatch):

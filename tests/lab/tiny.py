@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 
 from spherec.data import splits
-from spherec.lab import Comparison, ComparisonPlan, Experiment, FitContext, Result, Row, Trial, reproduce
+from spherec.lab import Comparison, ComparisonPlan, Experiment, FitContext, Reproduction, Result, Row, Trial
 from spherec.lab.registry import find_models
 from spherec.optim import Adam
 from spherec.sampling import Popularity, Uniform
@@ -36,8 +36,11 @@ def comparison(folder, *models, data=DATA, test=None, **options):
     return Comparison(plan(*models, **options), data, folder, test=test)
 
 
-def ran(records, experiment=EXPERIMENT, data=DATA, **options):
-    return reproduce(experiment, data, records=records.path, device=CPU, **options)
+def ran(records, experiment=EXPERIMENT, data=DATA, folds=None):
+    reproduction = Reproduction(experiment, data, records.path, folds)
+    results = reproduction.run(device=CPU)
+    reproduction.raise_if_failed()
+    return [result for result in results if result.fold in reproduction.folds]
 
 
 def fold(index, data=DATA, experiment=EXPERIMENT):

@@ -12,7 +12,7 @@ from spherec.lab.comparison import Comparison, ComparisonPlan, compare
 from spherec.lab.models import ComparedModel, FitContext, OurModel
 from spherec.lab.records import RecordFile, Result, Trial
 from spherec.lab.registry import default_models, known_models
-from spherec.lab.reproduction import Experiment, Reproduction, Row, paper_rows, reproduce
+from spherec.lab.reproduction import Experiment, Reproduction, Row, paper_rows
 from spherec.lab.runs import best_trial, run_trial
 from spherec.lab.search_space import Choices, Range, SearchSpace, default_search, parse_searches
 from spherec.lab.tables import TableRow
@@ -46,7 +46,6 @@ __all__ = [
     "known_models",
     "paper_rows",
     "parse_searches",
-    "reproduce",
     "run_trial",
     "tune",
 ]

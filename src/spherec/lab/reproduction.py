@@ -9,22 +9,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import resources
 from itertools import product
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from spherec import datasets
 from spherec.data.interactions import Interactions
-from spherec.device import DeviceName, resolve
 from spherec.errors import ArgumentError, check_choice
 from spherec.evaluation import Metric
 from spherec.evaluation.metrics import average_precision, median_popularity, ndcg
 from spherec.lab.comparison import Comparison, ComparisonPlan
 from spherec.lab.models import ComparedModel, OurModel
 from spherec.lab.records import RecordFile, Result, Settings
-from spherec.lab.runs import Watch
 from spherec.lab.search_space import apply_settings
 from spherec.lab.tables import MeanStd, TableRow, figures, heading, to_csv, to_markdown
 from spherec.sampling import Popularity, TwoStage, Uniform
@@ -108,29 +102,6 @@ def _read_row(content: Mapping[str, Any]) -> Row:
     grid, mmr_at_most = settings.pop("grid", {}), settings.pop("mmr_at_most", None)
     combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
     return Row(name, PAPER_SETTINGS[preset].change(settings), combinations, mmr_at_most)
-
-
-def reproduce(
-    experiment: Experiment | str,
-    data: Interactions | None = None,
-    *,
-    records: str | PathLike[str],
-    device: DeviceName | torch.device = "auto",
-    folds: Iterable[int] | None = None,
-    watch: Watch | None = None,
-) -> list[Result]:
-    """Return the results of all rows on all folds (or on those named), running what is missing.
-
-    `experiment` is an `Experiment` or the name of an embedded one, such as "book-crossing". `data` is by default the
-    embedded Book-Crossing. `records` is the file that keeps what is done.
-    """
-    experiment = Experiment.embedded(experiment) if isinstance(experiment, str) else experiment
-    if data is None and experiment.name not in ("book-crossing", "two-stage"):
-        raise ArgumentError(f"the data of {experiment.name} is not embedded; give its interactions")
-    reproduction = Reproduction(experiment, datasets.book_crossing() if data is None else data, Path(records), folds)
-    results = reproduction.run(device=resolve(device), watch=watch)
-    reproduction.raise_if_failed()
-    return [result for result in results if result.fold in reproduction.folds]
 
 
 class Reproduction(Comparison):

@@ -86,15 +86,10 @@ def best_trial(trials: Sequence[Trial], metric: str = ndcg.name, mmr_at_most: fl
     If all are above the limit, return the one with the lowest MMR. Return None if no trial is complete.
     """
     complete = [trial for trial in trials if trial.state == "complete"]
-    within = [trial for trial in complete if is_within(trial.scores.get(MMR), mmr_at_most)]
+    within = [trial for trial in complete if mmr_at_most is None or not trial.scores[MMR] > mmr_at_most]
     if within:
         return max(within, key=lambda trial: trial.scores[metric])
     return min(complete, key=lambda trial: trial.scores[MMR], default=None)
-
-
-def is_within(mmr: float | None, limit: float | None) -> bool:
-    """Tell whether lists of this MMR keep the limit; no MMR and no limit always do."""
-    return limit is None or mmr is None or not mmr > limit
 
 
 def train_validated(

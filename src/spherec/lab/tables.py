@@ -110,16 +110,14 @@ def figures(row: TableRow, metrics: Sequence[Metric]) -> dict[str, float]:
     return {f"{name}_{part}": getattr(figure, part) for name, figure in parts for part in ("mean", "std")}
 
 
-def comparison_columns(row: TableRow, metrics: Sequence[Metric]) -> dict[str, Any]:
-    """Return the values of a row by the names of the CSV columns; None where one is not known."""
-    known = {name: None if math.isnan(figure) else figure for name, figure in figures(row, metrics).items()}
-    cost = {"fit_seconds": row.seconds["training"], "peak_mb": row.peak_mb}
-    return {"model": row.model, **known, **cost, "p_holm_vs_best_baseline": row.p_values.get(ndcg.name)}
-
-
 def comparison_csv(table: Sequence[TableRow], metrics: Sequence[Metric]) -> str:
     """Return the table as CSV; what is not known is empty."""
-    return to_csv([comparison_columns(row, metrics) for row in table], ".4g")
+    rows = []
+    for row in table:
+        cost = {"fit_seconds": row.seconds["training"], "peak_mb": row.peak_mb}
+        p_value = {"p_holm_vs_best_baseline": row.p_values.get(ndcg.name)}
+        rows.append({"model": row.model, **figures(row, metrics), **cost, **p_value})
+    return to_csv(rows, ".4g")
 
 
 def page_cells(row: TableRow, metrics: Sequence[Metric]) -> dict[str, str]:
