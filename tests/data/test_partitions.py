@@ -96,6 +96,15 @@ def test_a_missing_partition_is_an_error_for_the_process_that_needs_it(folder):
         whole.read_share(1, 2)
 
 
+def test_dislikes_are_not_lost_without_a_word(tmp_path):
+    taken = set(zip(DATA.users.tolist(), DATA.indices.tolist(), strict=True))
+    free = next(item for item in range(DATA.n_items) if (0, item) not in taken)
+    disliking = replace(DATA, disliked=np.array([[0, free]], np.int32))
+    with pytest.raises(DataError, match="no dislikes"):
+        save_partitions(disliking, tmp_path / "p", 2)
+    assert disliking.checksums["ids"] != DATA.checksums["ids"], "so other processes hear of it"
+
+
 def test_read_reads_a_partitioned_data_set(folder):
     assert spherec.read(folder) == DATA
     with pytest.raises(ArgumentError, match="is prepared and knows its own columns"):

@@ -239,9 +239,10 @@ class Interactions:
 
     @property
     def checksums(self) -> dict[str, str | None]:
-        """Checksums of the pairs, of ids and names, and of the weights; None if all pairs weigh alike."""
+        """Checksums of the pairs; of ids, names, times and dislikes; of the weights, None if all pairs weigh alike."""
         weights = None if self.weights is None else checksum(self.weights)
-        pairs, ids = checksum(self.indptr, self.indices), checksum(*self.encode_ids().values())
+        more = [one for one in (self.times, self.disliked) if one is not None]
+        pairs, ids = checksum(self.indptr, self.indices), checksum(*self.encode_ids().values(), *more)
         return {"pairs": pairs, "ids": ids, "weights": weights}
 
     @property

@@ -73,11 +73,10 @@ class ProcessCrew(Crew):
 
     def take(self, data: Any, **columns: Any) -> Interactions:
         """Return the pairs that this process learns from: of a partitioned data set, those of its own users."""
-        is_divided = isinstance(data, PartitionedInteractions)
-        parts = (data.n_users, data.n_items, data.totals.checksum) if is_divided else None
-        self.check_alike({"data": parts})  # those of files are compared when the run begins
-        if is_divided:
-            return cast("Interactions", hold(data, self.group))  # it has all that training asks for
+        parts = data if isinstance(data, PartitionedInteractions) else None
+        self.check_alike({"data": parts and (parts.n_users, parts.n_items, parts.totals.checksum)})  # of files later
+        if parts:
+            return cast("Interactions", hold(parts, self.group))  # it has all that training asks for
         return super().take(data, **columns)
 
     def whole(self, data: Interactions) -> Interactions:

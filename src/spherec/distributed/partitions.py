@@ -30,13 +30,12 @@ from spherec.data.events import Step
 from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_folder
-from spherec.errors import ArgumentError, quote
+from spherec.errors import ArgumentError, DataError, quote
 
 _INDEX, _IDS, _PAIRS = "spherec-partitions", "spherec-partition-ids", "spherec-partition-pairs"  # kinds of the files
 _ID_FILE = "ids.safetensors"
 _REMEDY = "prepare it again"
-MOST_PARTS = 4096
-"""Partitions of a data set or shards of a model, at most: each is a file."""
+MOST_PARTS = 4096  # partitions of a data set or shards of a model: each is a file
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +209,8 @@ def save_partitions(data: Interactions, path: str | PathLike[str], partitions: i
             yield PartitionRows(indptr, data.indices[places], times, weights)
 
     check_parts("partitions", partitions)
+    if data.disliked is not None:
+        raise DataError("partitions have no dislikes, which would be recommended again; keep the data in one file")
     with atomic_folder(path) as folder:
         write_partitions(folder, divide(), data.user_ids, data.item_ids, data.item_names, data.steps)
 
