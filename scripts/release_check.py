@@ -1,6 +1,6 @@
 """Build the distributions, install them into clean environments, and run there what a newcomer runs.
 
-    python scripts/release_check.py [--python python3.11 python3.13] [--extras serve …] [--output results/release.md]
+    python scripts/release_check.py [--python python3.11 python3.13] [--extras serve …] [--no-tests]
 
 Each Python gets an environment with the wheel alone, and one more for each extra: a copy of the first, in which files
 are hard links. What is installed is pinned by constraints.txt, but for the extras with hosts of their own, which share
@@ -51,18 +51,14 @@ def main() -> None:
     parser.add_argument("--extras", nargs="*", default=list(PROJECT["optional-dependencies"]), help="default: all")
     parser.add_argument("--no-tests", action="store_true", help="leave out the demo and the tests")
     parser.add_argument("--processes", type=int, default=2, help="of the tests; default: 2")
-    parser.add_argument("--output", type=Path, help="write the table of seconds and megabytes to this file, too")
     asked = parser.parse_args()
-    began, rows = time.perf_counter(), ["| Python | installed | seconds | MB | |", "|---|---|--:|--:|---|"]
+    began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="release-") as name:
         folder = Path(name)
         wheel = build(folder / "dist")
         bases = [folder / f"python-{number}/required" for number in range(len(asked.python))]
         for python, base in zip(asked.python, bases, strict=True):
-            rows += check_python(python, wheel, base, asked.extras)
-        print("\n".join(rows))
-        if asked.output:
-            asked.output.write_text("\n".join(rows) + "\n")
+            check_python(python, wheel, base, asked.extras)
         if not asked.no_tests:
             run_tests(bases[0], wheel, folder / "checkout", asked.processes)
     print(f"all is well, after {time.perf_counter() - began:.0f} s")
@@ -80,8 +76,8 @@ def build(folder: Path) -> Path:
     return wheel
 
 
-def check_python(python: str, wheel: Path, base: Path, extras: list[str]) -> list[str]:
-    """Install the wheel alone, into `base`, and with each extra; return rows of the table."""
+def check_python(python: str, wheel: Path, base: Path, extras: list[str]) -> None:
+    """Install the wheel alone, into `base`, and with each extra; print rows of a table."""
     base.mkdir(parents=True)
     run([python, "-m", "venv", base], base)
     empty, seconds = megabytes(base), install(base, wheel)
@@ -89,16 +85,15 @@ def check_python(python: str, wheel: Path, base: Path, extras: list[str]) -> lis
     began = time.perf_counter()
     run([base / "bin/python", "-c", FIRST_LIST], base)
     first = f"first list after {time.perf_counter() - began:.0f} s more"
-    rows = [f"| {version} | required packages | {seconds:.0f} | {size - empty:,.0f} | {first} |"]
-    print(rows[0], flush=True)
+    print("| Python | installed | seconds | MB | |\n|---|---|--:|--:|---|")
+    print(f"| {version} | required packages | {seconds:.0f} | {size - empty:,.0f} | {first} |", flush=True)
     for extra in extras:
         own = copy(base, base.with_name(extra))
         seconds = install(own, wheel, extra)
         run([own / "bin/python", "-c", USES[extra]], own)
-        rows.append(f"| {version} | `[{extra}]` in addition | {seconds:.0f} | {megabytes(own) - size:,.0f} | |")
-        print(rows[-1], flush=True)
+        more = megabytes(own) - size
+        print(f"| {version} | `[{extra}]` in addition | {seconds:.0f} | {more:,.0f} | |", flush=True)
         shutil.rmtree(own)
-    return rows
 
 
 def install(environment: Path, wheel: Path, extra: str = "") -> float:
@@ -135,7 +130,7 @@ def run_tests(base: Path, wheel: Path, checkout: Path, processes: int) -> None:
             shutil.copy(ROOT / name, checkout / name)
     (checkout / "src").mkdir()
     (checkout / "src/spherec").symlink_to(package)
-    pytest: list[str | Path] = [own / "bin/python", "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    pytest: list[str | Path] = [own / "bin/python", "-m", "pytest", "-p", "no:cacheprovider"]
     several = ["--numprocesses", str(processes), "--dist", "loadfile"] if processes > 1 else ["-p", "no:xdist"]
     steps: dict[str, list[str | Path]] = {
         "demo": [base / "bin/spherec", "demo", "--force"],
@@ -145,7 +140,8 @@ def run_tests(base: Path, wheel: Path, checkout: Path, processes: int) -> None:
     for title, command in steps.items():
         began = time.perf_counter()
         said = run(command, checkout).rstrip().splitlines()
-        print(f"{title}: {time.perf_counter() - began:.0f} s; {said[-1] if said else ''}", flush=True)
+        counted = [line for line in said[-1:] if "passed" in line]
+        print(f"{title}: {time.perf_counter() - began:.0f} s", *counted, flush=True)
 
 
 def run(command: Sequence[str | Path], folder: Path) -> str:
