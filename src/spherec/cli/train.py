@@ -3,7 +3,7 @@
 import json
 import shlex
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -99,15 +99,11 @@ def train_command(
             known = features.read(data.item_ids)
         if files.resume and crew.is_first:
             note(f"continuing in epoch {count_epochs(run.checkpoint) + 1} from {run.checkpoint}")
+        fit = partial(made.fit, data, item_features=known, validation=run.validation, files=files, progress=True)
         with interruptible() as interrupt:
-            try:
-                made.fit(data, item_features=known, validation=run.validation, files=files, progress=True)
-            except SpherecError as error:
-                is_worth_resuming = isinstance(error, NotEnoughMemoryError | LostProcessError)
-                if isinstance(error, TrainingError) and not is_worth_resuming:
-                    remove_checkpoint(run.checkpoint)
-                print_error(error)  # while signals end nothing: torchrun sends them as soon as a process has failed
-                raise typer.Exit(2) from error
+            _fit(
+                fit, run.checkpoint
+            )  # its errors are printed here: torchrun sends signals as soon as a process has failed
     if not crew.is_first:
         return
     if made.artifact.ended == "interrupted":
@@ -118,10 +114,17 @@ def train_command(
     _report(made, run.output, as_json=as_json)
     if more := made.data.n_items - data.n_items:
         note(f"{more:,} items are in the features alone, and in the model, too")
-    if made.data.n_users and not as_json:
-        user = str(made.data.user_ids[0])
-        command = ["spherec", "recommend", str(run.output), *(["--"] if user.startswith("-") else []), user]
-        note(f"try it: {shlex.join(command)}")
+
+
+def _fit(fit: Callable[[], object], checkpoint: Path) -> None:
+    """Train; after an error that would come again, remove the checkpoint."""
+    try:
+        fit()
+    except SpherecError as error:
+        if isinstance(error, TrainingError) and not isinstance(error, NotEnoughMemoryError | LostProcessError):
+            remove_checkpoint(checkpoint)
+        print_error(error)
+        raise typer.Exit(2) from error
 
 
 def _open_partitions(source: Source, weigh: bool | None) -> PartitionedInteractions:
@@ -162,3 +165,7 @@ def _report(model: CML, output: Path, *, as_json: bool) -> None:
     whose = f"of epoch {best.epoch}, the best of {len(history.epochs)}" if best else f"of {len(history.epochs)} epochs"
     so_far = "was interrupted" if ended == "interrupted" else "is finished"
     note(f"{output} holds the vectors {whose}; the run {so_far}")
+    if model.data.n_users and ended != "interrupted":
+        user = str(model.data.user_ids[0])
+        command = ["spherec", "recommend", str(output), *(["--"] if user.startswith("-") else []), user]
+        note(f"try it: {shlex.join(command)}")
