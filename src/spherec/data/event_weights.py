@@ -103,7 +103,7 @@ class EventWeights:
         first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))  # (P,) of each pair
         weights = np.ones(len(events))
         if events.kinds is not None:
-            of_kind = np.array([*(self.kinds or {}).values(), *(0.0 for _ in self.cancels or ())])
+            of_kind = np.array([*(self.kinds or {}).values(), *(0 for _ in self.cancels or ())], dtype=np.float64)
             kinds = events.kinds[order]
             weights = of_kind[kinds]
             weights[self._taken_back(keys, kinds)] = 0

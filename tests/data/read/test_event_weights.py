@@ -110,6 +110,7 @@ def test_a_file_is_weighed_as_by_a_plain_loop_and_says_what_was_left_out(log, fi
     assert "view 1, cart 3.5, buy 10, hate -4; refund cancels buy; " in data.steps[1].name
     assert "half-life 30d, in order of time" in data.steps[1].name
     assert f"{len(data.disliked):,} dislikes" in data.steps[1].name
+    assert 0 < read(file, event="event_type", weights={"buy": 2}, half_life="30d").weights.min() < 2
     assert read(file, **HOW, weigh=False).weights is None
     assert read(file, **HOW, cut=Cut(min_value=5)).weights.min() >= 5
 
