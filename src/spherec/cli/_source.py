@@ -22,6 +22,7 @@ from spherec.data.cuts import Cut
 from spherec.data.events import Duplicates
 from spherec.data.interactions import Interactions
 from spherec.data.read import read_interactions, read_names
+from spherec.data.read.database import hide_password
 from spherec.data.read.formats import FORMATS, FormatName, Missing, Reading
 from spherec.errors import ArgumentError, DataError
 
@@ -52,13 +53,20 @@ class TableOptions:
 class Source(TableOptions):
     """The argument DATA and its options."""
 
-    data: list[str] = typer.Argument(..., metavar="DATA", help="'book-crossing', a prepared file, or events.")
+    data: list[str] = typer.Argument(
+        ..., metavar="DATA", help="'book-crossing', a prepared file, events, or a database."
+    )
 
     @property
     def paths(self) -> list[str]:
         """The files, or that of the embedded data for its name."""
         embedded = resources.files(datasets) / "book_crossing.safetensors.gz"
         return [str(embedded)] if self.data == [datasets.BOOK_CROSSING.name] else self.data
+
+    @property
+    def name(self) -> str:
+        """Name of the file or the database."""
+        return Path(hide_password(self.data[0])).name
 
     @property
     def kind(self) -> str | None:
@@ -69,7 +77,7 @@ class Source(TableOptions):
         """Return the words of the command line that stand for this."""
         given = ((field, getattr(self, field.name)) for field in fields(self) if field.name != "data")
         changed = ((_option(field.name), str(value)) for field, value in given if value != field.default)
-        return [*self.data, *(word for pair in changed for word in pair)]
+        return [*map(hide_password, self.data), *(word for pair in changed for word in pair)]
 
     def cut(self) -> Cut:
         """Return what the options keep."""
@@ -85,7 +93,7 @@ class Source(TableOptions):
         reading = self.reading()
         reading = reading if weigh is None else replace(reading, weigh=weigh)
         try:
-            with counting_bar(f"reading {Path(self.data[0]).name}", "bytes") as progress:
+            with counting_bar(f"reading {self.name}", "bytes") as progress:
                 return read_interactions(self.paths, replace(reading, progress=progress, report=note))
         except DataError as error:
             raise self._with_command(error) from None
@@ -106,7 +114,7 @@ class Source(TableOptions):
         if not missing or self.kind is not None or isinstance(self, RawSource):
             return error
         name, value = missing[0]
-        output = f"{Path(self.data[0]).name.partition('.')[0]}.npz"
+        output = f"{re.split('[.?]', self.name)[0]}.npz"
         command = f"{shlex.join(['spherec', 'data', 'prepare', *self.words()])} {name}"
         command += value or ("" if name in _FLAGS else " …")
         return DataError(f"{error}; for that run '{command} -o {output}', and give {output} instead")
@@ -116,6 +124,7 @@ class Source(TableOptions):
 class RawSource(Source):
     """DATA with all options for reading raw files."""
 
+    query: str | None = _table_option("What to ask a database, if DATA has no ?table=NAME.", "SQL")
     format: FormatName = _table_option(
         f"Format; auto recognises: {', '.join(FORMATS)}.", "FORMAT", "--format", default="auto", show_default=False
     )
@@ -174,6 +183,7 @@ class RawSource(Source):
                     "weigh",
                     "half_life",
                     "max_weight",
+                    "query",
                 )
             },
         )

@@ -67,7 +67,7 @@ class CompareOptions:
 
     def place(self, source: Source) -> Path:
         """Return the folder of the records; a table next to it, of something else, may not be overwritten."""
-        name = re.sub(r"[^\w-]+", "", Path(source.data[0]).name.split(".")[0]).strip("-_") or "data"
+        name = re.sub(r"[^\w-]+", "", source.name.split(".")[0]).strip("-_") or "data"
         records = self.output or Path("results/compare") / name
         table = records.with_name(f"{records.name}.md")
         if records.is_file() or (table.exists() and not records.is_dir()):

@@ -20,7 +20,6 @@ from spherec.data.events import Step
 from spherec.data.interactions import Interactions
 from spherec.data.output_files import atomic_folder, refuse_taken
 from spherec.data.read import read_events
-from spherec.data.read.formats import list_files
 from spherec.data.splits import Fold
 from spherec.data.statistics import CountSummary, Statistics, statistics
 from spherec.distributed.partitions import PartitionedInteractions, check_parts, save_partitions
@@ -75,9 +74,9 @@ def _partition(source: RawSource, output: Path, partitions: int) -> PartitionedI
         save_partitions(source.load(), output, partitions)
         return PartitionedInteractions.open(output)
     names = source.read_names()  # first: it fails sooner
-    with counting_bar(f"reading {Path(source.data[0]).name}", "bytes") as progress:
+    with counting_bar(f"reading {source.name}", "bytes") as progress:
         reading = replace(source.reading(), progress=progress, report=note)
-        made = prepare_partitions(list_files(source.data), reading, output, partitions, names=names)
+        made = prepare_partitions(source.data, reading, output, partitions, names=names)
     source.report_names(made.n_named_items, made.n_items)
     return PartitionedInteractions.open(output)
 

@@ -21,7 +21,7 @@ from spherec.data.events import Duplicates, Events, Step, refuse_two_units
 from spherec.data.ids import IdMap
 from spherec.data.interactions import check_weights, row_starts
 from spherec.data.output_files import atomic_folder
-from spherec.data.read.formats import Paths, Reading, list_files, refuse_without_polars
+from spherec.data.read.formats import Paths, Reading, list_inputs, refuse_without_polars
 from spherec.distributed.partitions import (
     PartitionedInteractions,
     PartitionRows,
@@ -58,7 +58,7 @@ def prepare_partitions(
     check_parts("partitions", partitions)
     if reading.weigher is not None:
         raise ArgumentError("partitions have no kinds and ages of events; prepare one file, or leave their weights out")
-    files = list_files(path)
+    files = list_inputs(path, reading.query)
     with atomic_folder(output) as folder, tempfile.TemporaryDirectory(dir=folder) as scratch:
         work = _Preparation(Path(scratch), partitions)
         found = Collector(files, reading, work.add)

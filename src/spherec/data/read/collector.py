@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from spherec.data.event_weights import EventWeights, describe_kinds
 from spherec.data.events import Duplicates, check_lowest_weight, level_of_caller
 from spherec.data.ids import as_id_array, invert
-from spherec.data.read.formats import FORMATS, FilePlan, Reading, describe_files, find_value, reader_of
+from spherec.data.read.formats import FORMATS, FilePlan, Input, Reading, describe_files, find_value, reader_of
 from spherec.data.read.recognition import recognise_first
 from spherec.errors import DataError, EmptyFileError, UncutValuesWarning, UnreadValuesWarning, shorten
 
@@ -53,7 +52,7 @@ class BadCellError(Exception):
 class Collector:
     """Reads files, passes on their events with numbers for ids, and knows the ids in the end."""
 
-    def __init__(self, files: Sequence[Path], reading: Reading, append: Callable[[Piece], None]) -> None:
+    def __init__(self, files: Sequence[Input], reading: Reading, append: Callable[[Piece], None]) -> None:
         self.files, self._asked, self._append = files, reading, append
         self.weigher = reading.weigher
         if self.weigher is not None:
@@ -147,7 +146,7 @@ class Collector:
             )
             warnings.warn(remark, UncutValuesWarning, stacklevel=level_of_caller())
 
-    def _read_file(self, file: Path, reading: FilePlan) -> None:
+    def _read_file(self, file: Input, reading: FilePlan) -> None:
         seen, lacking = self._seen, self._left_out[_NO_ID]
         self._kinds = {}
         for rows in reader_of(reading.format)(file, reading) if not self._is_full else ():

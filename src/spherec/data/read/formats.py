@@ -18,6 +18,7 @@ from spherec.data.cuts import Cut
 from spherec.data.event_weights import EventWeights
 from spherec.data.events import Duplicates
 from spherec.data.input_files import find_kind, refuse_unreadable
+from spherec.data.read.database import Database, is_url
 from spherec.errors import ArgumentError, DataError, describe_missing_column, quote, require_polars
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 
 Paths = str | PathLike[str] | Iterable[str | PathLike[str]]
 """A file, a folder, a pattern such as `part-*.csv`, or several of these."""
+
+Input = Path | Database
+"""What a reader reads."""
 
 FormatName = str
 """A key of `FORMATS`, or "auto": the format that a file's content shows."""
@@ -82,6 +86,7 @@ class Reading:
             of its events, in training too unless `weigh` is False. Other kinds are left out and counted. A pair below 0
             is a dislike: it is no positive, and the item is never recommended to that user.
         cancels: Kinds that take back the latest earlier event of another kind, e.g. {"refund": "purchase"}.
+        query: The query whose answer is read, where the path is the address of a database without `?table=NAME`.
         half_life: The age at which an event weighs half, counted from the newest event: "90d", "12h", or a number in
             the unit of the times. Without `event`, each event weighs 1 before that.
         max_weight: The largest weight of a pair.
@@ -110,6 +115,7 @@ class Reading:
     cancels: Mapping[str, str] | None = None
     half_life: str | float | None = None
     max_weight: float | None = None
+    query: str | None = None
     limit: int | None = None
     progress: ReadProgress | None = None
     report: Callable[[str], None] | None = None
@@ -189,6 +195,17 @@ def find_value(names: Iterable[str], others: Iterable[str] = ()) -> str | None:
     return next((name for name in free if re.sub(r"[\W_]", "", name).lower() in VALUE_NAMES), None)
 
 
+def list_inputs(paths: Paths, query: str | None) -> list[Path] | list[Database]:
+    """Return the files that paths stand for, or the database, of which `query` asks for events."""
+    several = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    databases = [Database.parse(str(path), query) for path in several if is_url(path)]
+    if databases and len(several) > 1:
+        raise ArgumentError(f"a database is read alone, got {len(several)} paths; name one")
+    if query is not None and not databases:
+        raise ArgumentError("query= (--query) needs the address of a database, such as sqlite:///shop.db")
+    return databases or list_files(several)
+
+
 def list_files(paths: Paths) -> list[Path]:
     """Return the files that paths stand for.
 
@@ -204,7 +221,7 @@ def list_files(paths: Paths) -> list[Path]:
     return files
 
 
-def describe_files(files: Sequence[Path]) -> str:
+def describe_files(files: Sequence[Input]) -> str:
     """Return the name of the file, or the first of several and their number, for messages."""
     return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1:,} more"
 
@@ -285,6 +302,7 @@ FORMATS: dict[FormatName, FileFormat] = {
     "delimited": FileFormat(),
     "json-lines": FileFormat(reader="json_lines.read_rows"),
     "parquet": FileFormat(reader="parquet.read_rows"),
+    "database": FileFormat(reader="database.read_rows"),
     "book-crossing": FileFormat("last", (_BOOK_CROSSING,)),
     "echonest": FileFormat("sum", (
         _text("EchoNest train_triplets.txt", r"[0-9a-f]{40}\tSO[A-Z0-9]{16}\t\d+", "user\tsong\tplays",

@@ -1,7 +1,7 @@
 """`read`: files of events become `Interactions`. Importing this brings no polars."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Concatenate, ParamSpec
@@ -12,7 +12,7 @@ from spherec.data.container import import_guest, kind_of
 from spherec.data.cuts import Cut
 from spherec.data.events import Events
 from spherec.data.interactions import Interactions
-from spherec.data.read.formats import FORMATS, Paths, Reading, list_files, refuse_without_polars
+from spherec.data.read.formats import FORMATS, Input, Paths, Reading, list_inputs, refuse_without_polars
 from spherec.errors import DataError, check_choice
 
 if TYPE_CHECKING:
@@ -24,8 +24,9 @@ _Settings = ParamSpec("_Settings")
 def read_interactions(path: Paths, reading: Reading) -> Interactions:
     """Read, merge and cut a file, or several as one (see `list_files`); a prepared one is loaded and cut."""
     check_choice("format", reading.format, ("auto", *FORMATS))
-    files = list_files(path)
-    if prepared := next(filter(kind_of, files), None) if reading.format == "auto" else None:
+    files = list_inputs(path, reading.query)
+    known = (file for file in files if isinstance(file, Path) and kind_of(file) and reading.format == "auto")
+    if prepared := next(known, None):
         if len(files) > 1:
             raise DataError(f"{prepared} is prepared, and prepared files are read alone; give the files it was made of")
         return _load_prepared(str(prepared), reading)
@@ -43,7 +44,7 @@ def read_interactions(path: Paths, reading: Reading) -> Interactions:
 def read_events(path: Paths, reading: Reading) -> Events:
     """Read the raw events of a file, or of several of one format, neither merged nor cut."""
     refuse_without_polars()
-    return _collect(list_files(path), reading)[1]
+    return _collect(list_inputs(path, reading.query), reading)[1]
 
 
 def _take_settings(make: Callable[_Settings, Reading]) -> Callable[Concatenate[Paths, _Settings], Interactions]:
@@ -72,7 +73,7 @@ def _take_settings(make: Callable[_Settings, Reading]) -> Callable[Concatenate[P
 read = _take_settings(Reading)
 
 
-def _collect(files: list[Path], reading: Reading) -> "tuple[Collector, Events, dict[object, str]]":
+def _collect(files: Sequence[Input], reading: Reading) -> "tuple[Collector, Events, dict[object, str]]":
     """Return the events of all files, with a step that says what they were taken for, and the names of items."""
     from spherec.data.read.collector import Collector, Piece
 

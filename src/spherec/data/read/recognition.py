@@ -13,8 +13,9 @@ from itertools import pairwise
 from pathlib import Path
 
 from spherec.data.events import level_of_caller
+from spherec.data.read import database
 from spherec.data.read.delimited import likeliest, list_tables
-from spherec.data.read.formats import FORMATS, VALUE_NAMES, FilePlan, FormatName, Reading, is_parquet
+from spherec.data.read.formats import FORMATS, VALUE_NAMES, Database, FilePlan, FormatName, Input, Reading, is_parquet
 from spherec.data.read.json_lines import looks_like_json, read_objects
 from spherec.data.read.parquet import first_cells
 from spherec.data.read.streaming import first_lines
@@ -58,7 +59,7 @@ _RECBOLE_TYPE = re.compile(r":(?:token|float)(?:_seq)?$")
 _NO_NAME = re.compile(rf"{_ISO_DATE}|[0-9a-f-]{{16,}}")  # nor is an id in hexadecimal digits
 
 
-def recognise_first(files: Sequence[Path], reading: Reading) -> FilePlan:
+def recognise_first(files: Sequence[Input], reading: Reading) -> FilePlan:
     """Return how to read files of one format: by the first that is not empty."""
     for number, file in enumerate(files, start=1):
         with suppress(EmptyFileError) if number < len(files) else nullcontext():
@@ -76,13 +77,17 @@ def recognise_first(files: Sequence[Path], reading: Reading) -> FilePlan:
     return plan
 
 
-def recognise(path: Path, reading: Reading) -> FilePlan:
+def recognise(path: Input, reading: Reading) -> FilePlan:
     """Return how to read a file, with the format and the columns that its content shows; report what was recognised."""
     check_choice("format", reading.format, ("auto", *FORMATS))
     if FORMATS.get(reading.format, FORMATS["delimited"]).layouts:
         reading.refuse_layout(f"format {reading.format!r}")
         return _choose_layout(path, reading)
-    found = _recognise_file(path, FilePlan(**vars(reading)))
+    plan = FilePlan(**vars(reading))
+    if isinstance(path, Database):
+        found = _recognise_table(replace(plan, format="database"), "a table", path, database.first_cells(path))
+    else:
+        found = _recognise_file(path, plan)
     if found.read_as and reading.report is not None:
         reading.report(f"{path}: read as {found.read_as} ({found.described})")
     return found
@@ -211,7 +216,7 @@ def _recognise_delimited(path: Path, plan: FilePlan) -> FilePlan:
     return replace(likely, format="delimited")  # whose reader names what is missing
 
 
-def _recognise_table(plan: FilePlan, title: str, path: Path, sample: Mapping[str, Sequence[str]]) -> FilePlan:
+def _recognise_table(plan: FilePlan, title: str, path: Input, sample: Mapping[str, Sequence[str]]) -> FilePlan:
     """Fill in the columns of a table that the caller did not name, by the names and some cells of all columns."""
     asked, plan = plan, _fill_in(path, sample, plan)
     free = {name: cells for name, cells in sample.items() if name not in plan.roles.values()}
@@ -221,7 +226,7 @@ def _recognise_table(plan: FilePlan, title: str, path: Path, sample: Mapping[str
             plan = replace(plan, kinds=f"{', '.join(different[:_MOST_KINDS])} in column {name!r}")
     if plan.roles == asked.roles or not {plan.user, plan.item} <= sample.keys():
         return plan
-    if plan.value is None:
+    if plan.value is None and plan.weigher is None:
         values = next((name for name in free if _plain(name) in VALUE_NAMES), None)
         if values is not None and free[values] and all(re.fullmatch(_VALUE, cell) for cell in free[values]):
             plan = replace(plan, value=values)
@@ -237,7 +242,7 @@ def _recognise_table(plan: FilePlan, title: str, path: Path, sample: Mapping[str
     return replace(plan, read_as=title, described=described)
 
 
-def _fill_in(path: Path, names: Iterable[str], plan: FilePlan) -> FilePlan:
+def _fill_in(path: Input, names: Iterable[str], plan: FilePlan) -> FilePlan:
     """Return the plan with usual names of users and items where a table does not have the default ones."""
     user = _find_role(path, names, "user", plan.user, _USER_NAMES)
     item = _find_role(path, [name for name in names if name != user], "item", plan.item, _ITEM_NAMES)
@@ -245,7 +250,7 @@ def _fill_in(path: Path, names: Iterable[str], plan: FilePlan) -> FilePlan:
     return replace(plan, user=user, item=item) if is_clear else plan
 
 
-def _find_role(path: Path, names: Iterable[str], role: str, wanted: str, groups: Iterable[set[str]]) -> str:
+def _find_role(path: Input, names: Iterable[str], role: str, wanted: str, groups: Iterable[set[str]]) -> str:
     if wanted in names or wanted != role:
         return wanted
     hits = find_columns(names, groups)
