@@ -70,8 +70,6 @@ OFFICIAL = {
     "Gowalla_totalCheckins.txt": "0\t2010-10-19T23:55:27Z\t30.2359091167\t-97.7951395833\t22847\n"
     "0\t2010-10-18T22:17:43Z\t30.2691029532\t-97.7493953705\t420315\n"
     "1\t2010-10-17T23:42:03Z\t30.2557309927\t-97.7633857727\t22847\n",
-    "yoochoose-clicks.dat": "1,2014-04-07T10:51:09.277Z,214536502,0\n1,2014-04-07T10:54:09.868Z,214536500,S\n"
-    "2,2014-04-07T13:56:37.614Z,214536502,0\n",
     "events.csv": "timestamp,visitorid,event,itemid,transactionid\n1433221332117,257597,view,355908,\n"
     "1433224214164,257597,addtocart,248676,\n1433221999827,111016,transaction,355908,4000\n",
     "train-item-views.csv": "sessionId;userId;itemId;timeframe;eventdate\n"

@@ -124,7 +124,7 @@ class Source(TableOptions):
 class RawSource(Source):
     """DATA with all options for reading raw files."""
 
-    query: str | None = _table_option("What to ask a database, if DATA has no ?table=NAME.", "SQL")
+    query: str | None = _table_option("What to ask a database.", "SQL")
     format: FormatName = _table_option(
         f"Format; auto recognises: {', '.join(FORMATS)}.", "FORMAT", "--format", default="auto", show_default=False
     )

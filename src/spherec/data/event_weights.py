@@ -7,7 +7,8 @@ event of all. Pairs of which nothing is left, because all was taken back, are no
 import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,56 +27,49 @@ _MOST_KINDS = 5  # named in a record
 class EventWeights:
     """Weight of each kind of event, kinds that take another back, half-life and cap."""
 
-    kinds: Mapping[str, float] | None = None
+    event: str | None = None
+    "Column of kinds."
+    weights: Mapping[str, float] | None = None
     "Weight of each kind that counts, e.g. {'view': 1, 'purchase': 10}; below 0 a dislike. None: each event weighs 1."
     cancels: Mapping[str, str] | None = None
     "Kinds that take back the latest earlier event of another kind, e.g. {'refund': 'purchase'}."
     half_life: str | float | None = None
     "Age at which an event weighs half: '90d' (s, min, h, d, w, y), or a number in the unit of the times."
-    cap: float | None = None
+    max_weight: float | None = None
     "Largest weight of a pair."
 
     def __post_init__(self) -> None:
-        kinds, cancels = dict(self.kinds or {}), dict(self.cancels or {})
-        for kind, weight in kinds.items():
-            check_number(f"the weight of {quote(kind)}", weight, -1e9, 1e9, "1")
-        for kind, other in cancels.items():
-            if kind in kinds or other not in kinds:
-                wanted = f"a kind without a weight, and one of {', '.join(map(quote, kinds)) or 'weights='}"
-                raise ArgumentError(f"cancels needs {wanted}, got {quote(kind)}: {quote(other)}")
-        if self.cap is not None:
-            check_number("max_weight", self.cap, 1e-9, 1e9, "50")
-        if self.kinds is not None and not any(weight > 0 for weight in kinds.values()):
-            raise ArgumentError("weights= needs a kind that weighs more than 0, such as {'purchase': 10}")
-        self._span(0.0)
-
-    @classmethod
-    def of(
-        cls,
-        kinds: Mapping[str, float] | None = None,
-        cancels: Mapping[str, str] | None = None,
-        half_life: str | float | None = None,
-        cap: float | None = None,
-        *,
-        by_kind: str | None = None,
-    ) -> "EventWeights | None":
-        """Return the weights; None where nothing asks for any."""
-        return None if (kinds, cancels, half_life, cap, by_kind) == (None,) * 5 else cls(kinds, cancels, half_life, cap)
-
-    def refuse_others(self, event: str | None, **others: object) -> None:
-        """Raise an `ArgumentError` unless a column of kinds and weights come together, and nothing else weighs."""
-        if (event is None) is not (self.kinds is None):
+        kinds, cancels = self.weights or {}, self.cancels or {}
+        if (self.event is None) is not (self.weights is None):
             raise ArgumentError(
                 "event= (--event-column) and weights= (--event-weights) go together; name the column of kinds, and the "
                 "weight of each that counts, such as {'view': 1, 'purchase': 10}"
             )
-        if named := [name for name, value in others.items() if value is not None]:
-            raise ArgumentError(f"the kinds and ages of events weigh pairs; leave out {', '.join(named)}")
+        for kind, weight in kinds.items():
+            check_number(f"the weight of {quote(kind)}", weight, -1e9, 1e9, "1")
+        if kinds and not any(weight > 0 for weight in kinds.values()):
+            raise ArgumentError("weights= needs a kind that weighs more than 0, such as {'purchase': 10}")
+        for kind, other in cancels.items():
+            if kind in kinds or other not in kinds:
+                wanted = f"a kind without a weight, and one of {', '.join(map(quote, kinds)) or 'weights='}"
+                raise ArgumentError(f"cancels needs {wanted}, got {quote(kind)}: {quote(other)}")
+        check_number("max_weight", 1 if self.max_weight is None else self.max_weight, 1e-9, 1e9, "50")
+        self._span(0.0)
+
+    @classmethod
+    def of(cls, settings: Mapping[str, Any]) -> "EventWeights | None":
+        """Return the weights that some of the settings name, beside which no other may weigh; None where none does."""
+        own = {field.name: settings.get(field.name) for field in fields(cls)}
+        if all(value is None for value in own.values()):
+            return None
+        if others := [name for name in ("value", "duplicates") if settings.get(name) is not None]:
+            raise ArgumentError(f"the kinds and ages of events weigh pairs; leave out {' and '.join(others)}")
+        return cls(**own)
 
     @property
     def names(self) -> tuple[str, ...]:
         """All kinds that are read; a kind's place here is its number."""
-        return (*map(str, self.kinds or ()), *map(str, self.cancels or ()))
+        return (*map(str, self.weights or ()), *map(str, self.cancels or ()))
 
     def select(self, events: Events, column: Iterable[Hashable]) -> Events:
         """Return the events of kinds that count, by their kinds (E,)."""
@@ -103,7 +97,7 @@ class EventWeights:
         first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1]))  # (P,) of each pair
         weights = np.ones(len(events))
         if events.kinds is not None:
-            of_kind = np.array([*(self.kinds or {}).values(), *(0 for _ in self.cancels or ())], dtype=np.float64)
+            of_kind = np.array([*(self.weights or {}).values(), *(0 for _ in self.cancels or ())], dtype=np.float64)
             kinds = events.kinds[order]
             weights = of_kind[kinds]
             weights[self._taken_back(keys, kinds)] = 0
@@ -114,7 +108,7 @@ class EventWeights:
                 weights *= np.exp2((times - times.max()) / self._span(float(times.max())))
             times = np.maximum.reduceat(np.where(counts, times, -np.inf), first)  # (P,) of the last that counts
         sums = np.add.reduceat(weights, first)  # (P,)
-        sums = sums if self.cap is None else np.minimum(sums, self.cap)
+        sums = sums if self.max_weight is None else np.minimum(sums, self.max_weight)
         n_gone, liked, disliked = int(np.count_nonzero(sums == 0)), sums > 0, order[first[sums < 0]]
         users, items = events.users[order[first[liked]]], events.items[order[first[liked]]]
         rest = {"values": sums[liked], "times": None if times is None else times[liked], "kinds": None}
@@ -157,11 +151,14 @@ class EventWeights:
         )
 
     def __str__(self) -> str:
-        parts = [", ".join(f"{kind} {weight:g}" for kind, weight in (self.kinds or {"event": 1}).items())]
+        parts = [", ".join(f"{kind} {weight:g}" for kind, weight in (self.weights or {"event": 1}).items())]
         parts += [f"{kind} cancels {other}" for kind, other in (self.cancels or {}).items()]
         parts += [] if self.half_life is None else [f"half-life {self.half_life}"]
-        parts += [] if self.cap is None else [f"at most {self.cap:g}"]
+        parts += [] if self.max_weight is None else [f"at most {self.max_weight:g}"]
         return "; ".join(parts)
+
+
+EVENT_RULES = [field.name for field in fields(EventWeights)]
 
 
 def describe_kinds(left_out: Counter[str]) -> str:

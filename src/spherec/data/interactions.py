@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from spherec.data.container import Arrays, checksum, decoding, encode_container, read_container
 from spherec.data.cuts import Cut
-from spherec.data.event_weights import EventWeights
+from spherec.data.event_weights import EVENT_RULES, EventWeights
 from spherec.data.events import Duplicates, Events, IdColumn, Step, check_lowest_weight, pair_keys
 from spherec.data.frames import binary_rows, column_of, item_names_in, warn_unread_column
 from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
@@ -142,18 +142,18 @@ class Interactions:
         """
         if user == item:
             raise ArgumentError(f"user and item are both {quote(user)}; name a column for each")
-        name, event = rules.pop("name", None), rules.pop("event", None)
-        how = (rules.pop("weights", None), rules.pop("cancels", None), rules.pop("half_life", None))
-        weigher = EventWeights.of(*how, rules.pop("max_weight", None), by_kind=event)
+        name, weigher = rules.pop("name", None), EventWeights.of({**rules, "value": value})
+        plain = {rule: chosen for rule, chosen in rules.items() if rule not in EVENT_RULES}
         columns = {"users": user, "items": item, "values": value, "times": time}
         read = {role: column_of(frame, column) for role, column in columns.items() if column is not None}
         if weigher is None:
-            data = cls.from_pairs(**read, **rules)  # type: ignore[misc]
+            data = cls.from_pairs(**read, **plain)  # type: ignore[misc, arg-type]
         else:
-            weigher.refuse_others(event, value=value, duplicates=rules.get("duplicates"))
             events = Events.from_columns(**read)
-            events = weigher(events if event is None else weigher.select(events, column_of(frame, event)))
-            data = cls.from_events((rules.get("cut") or Cut())(events), weigh=rules.get("weigh", True))
+            if weigher.event is not None:
+                events = weigher.select(events, column_of(frame, weigher.event))
+            events = (rules.get("cut") or Cut())(weigher(events))
+            data = cls.from_events(events, weigh=rules.get("weigh", True))
         if value is None and weigher is None:
             warn_unread_column(frame, user, item)
         return data if name is None else data.with_item_names(item_names_in(frame, item, name))

@@ -2,8 +2,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spherec.errors import DataError
-
 WORD = st.text(st.characters(exclude_categories=["C", "Z"]), min_size=1, max_size=4)
 GAP = st.sampled_from([" ", "  ", "\t", " \t "])
 SIZES = st.integers(1, 60) | st.just(1 << 20)
@@ -35,17 +33,3 @@ def test_every_word_after_the_first_is_an_item_of_the_lines_user(
 def test_only_a_line_feed_ends_a_line(write, rows, odd):
     path = write("users.dat", f"2 10{odd} 11\n1 12\n")
     assert {user for user, _ in rows(path, format="citeulike")} == {"0", "1"}
-
-
-@pytest.mark.parametrize("bad", ["3 7", "0 7", "x 7", "-1", "1.0 7", "99999999999999999999 7"])
-@pytest.mark.parametrize("size", [1, 12, 1 << 20])
-def test_a_wrong_count_is_named_with_line_and_both_numbers(write, rows, blocks_of, bad, size):
-    path = write("users.dat", f"2 10 11\n\n0\n{bad}\n1 12\n")
-    head, *items = bad.split()
-    with blocks_of(size), pytest.raises(DataError) as failure:
-        rows(path, format="citeulike")
-    message = str(failure.value)
-    assert message.startswith(f"{path}, line 4: ")
-    assert f"{head!r}" in message
-    assert f"{len(items)} item" in message
-    assert "; mend the line" in message

@@ -25,11 +25,6 @@ KNOWN = {
         "0001527665,A3478QRKQDOPQ2,5.0,1362960000\nB00005U0JX,A2VHSG6TZHU1OB,5.0,1361145600\n",
         ("A3478QRKQDOPQ2", "0001527665", 5, 1362960000),
     ),
-    "YooChoose buys": (
-        "YooChoose buys",
-        "420374,2014-04-06T18:44:58.314Z,214537888,12462,1\n",
-        ("420374", "214537888", 1396809898.314),
-    ),
     "Amazon 2023": (
         "JSON lines",
         json.dumps({"rating": 5.0, "asin": "B1", "parent_asin": "B0", "user_id": "AE", "timestamp": 1588687728923})

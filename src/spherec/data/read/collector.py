@@ -55,8 +55,6 @@ class Collector:
     def __init__(self, files: Sequence[Input], reading: Reading, append: Callable[[Piece], None]) -> None:
         self.files, self._asked, self._append = files, reading, append
         self.weigher = reading.weigher
-        if self.weigher is not None:
-            self.weigher.refuse_others(reading.event, value=reading.value, duplicates=reading.duplicates)
         plan = recognise_first(files, reading)
         self._plan = plan if self.weigher is None else replace(plan, value=None)
         self._kinds_left_out: Counter[str] = Counter()

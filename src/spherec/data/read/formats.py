@@ -135,7 +135,7 @@ class Reading:
     @property
     def weigher(self) -> EventWeights | None:
         """What weighs events by kind or age; None where events are merged by `duplicates`."""
-        return EventWeights.of(self.weights, self.cancels, self.half_life, self.max_weight, by_kind=self.event)
+        return EventWeights.of(vars(self))
 
     @property
     def is_plain(self) -> bool:
@@ -197,7 +197,7 @@ def find_value(names: Iterable[str], others: Iterable[str] = ()) -> str | None:
 
 def list_inputs(paths: Paths, query: str | None) -> list[Path] | list[Database]:
     """Return the files that paths stand for, or the database, of which `query` asks for events."""
-    several = [paths] if isinstance(paths, str | PathLike) else list(paths)
+    several = list(paths) if isinstance(paths, Iterable) and not isinstance(paths, str) else [paths]
     databases = [Database.parse(str(path), query) for path in several if is_url(path)]
     if databases and len(several) > 1:
         raise ArgumentError(f"a database is read alone, got {len(several)} paths; name one")
@@ -289,7 +289,6 @@ _AMAZON_USER, _AMAZON_ITEM = r"A[A-Z\d]{8,20}", r"(?:B[A-Z\d]{9}|\d{9}[\dX])"
 _MOMENT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z"
 _DEGREES = r"-?\d+(?:\.\d+)?"
 _RATED: dict[str, Any] = {"value": "rating", "time": "time"}
-_SESSION: dict[str, Any] = {"user": "session", "time": "time", "note": "; user: session"}
 
 # fmt: off
 _BOOK_CROSSING = FilePlan(
@@ -322,10 +321,6 @@ FORMATS: dict[FormatName, FileFormat] = {
     "lastfm-360k": FileFormat(None, (
         _text("Last.fm 360K", r"[0-9a-f]{40}\t(?:[0-9a-f-]{36})?\t[^\t]+\t ?\d+", "user\tartist_id\tartist\tplays",
               item="artist", value="plays", note="; item: artist, because not all have an id"),
-    )),
-    "yoochoose": FileFormat(None, (
-        _text("YooChoose clicks", rf"\d+,{_MOMENT},\d+,(?:S|\d+)", "session,time,item,category", **_SESSION),
-        _text("YooChoose buys", rf"\d+,{_MOMENT},\d+,\d+,\d+", "session,time,item,price,quantity", **_SESSION),
     )),
     "snap-checkins": FileFormat(None, (
         _text("check-ins of SNAP", rf"\d+\t{_MOMENT}\t{_DEGREES}\t{_DEGREES}\t\w+",

@@ -13,7 +13,6 @@ import polars as pl
 
 from spherec.data.read.formats import Reading, Rows
 from spherec.data.read.streaming import read_blocks
-from spherec.errors import DataError
 
 _WORDS = pl.col("words")
 
@@ -24,8 +23,6 @@ def read_rows(path: Path, reading: Reading) -> Iterator[Rows]:
     for block in read_blocks(path, reading):
         words = pl.Series("words", block.lines).str.extract_all(r"\S+")
         lines = pl.DataFrame(words).with_row_index("line", offset=block.line)
-        if counted:
-            _refuse_wrong_counts(path, lines)
         filled = lines.filter(_WORDS.list.len() > 1)
         user = (pl.col("line") - 1).cast(pl.String) if counted else _WORDS.list.first()
         pairs = filled.select("line", user=user, item=_WORDS.list.slice(1)).explode("item", empty_as_null=False)
@@ -35,14 +32,3 @@ def read_rows(path: Path, reading: Reading) -> Iterator[Rows]:
 
 def _locate(pairs: pl.DataFrame, row: int, role: str) -> tuple[str, object]:
     return f"line {pairs['line'][row]}", pairs[role][row]
-
-
-def _refuse_wrong_counts(path: Path, lines: pl.DataFrame) -> None:
-    count = _WORDS.list.first().cast(pl.Int64, strict=False).fill_null(-1)
-    wrong = lines.filter((_WORDS.list.len() > 0) & (count != _WORDS.list.len() - 1))
-    if wrong.height:
-        line, words = wrong.row(0)
-        raise DataError(
-            f"{path}, line {line}: begins with {words[0]!r}, but {len(words) - 1} items follow; "
-            "mend the line, or read the file as 'adjacency' if lines begin with the user"
-        )
