@@ -17,6 +17,7 @@ from spherec.cli._runs import RunsOptions, run_missing
 from spherec.cli._source import Source
 from spherec.data.features import Features
 from spherec.data.output_files import atomic_write
+from spherec.data.read.database import hide_password
 from spherec.errors import ArgumentError, MissingPackageError, TrainingError, escape_controls
 from spherec.evaluation.metrics import ndcg
 from spherec.lab import Comparison, ComparisonPlan, TableRow
@@ -93,7 +94,7 @@ def compare_command(
     run_missing(comparison, runs, needs_all=options.models is not None, after=partial(_report, comparison))
     for model, error in comparison.failed.items():
         note(f"{model} is left out: {error}")
-    _write(comparison, records, escape_controls(shlex.join(["spherec", *context.obj])))
+    _write(comparison, records, escape_controls(shlex.join(["spherec", *map(hide_password, context.obj)])))
     note(f"next to {records}, which holds the records, are {records.name}.csv and {records.name}.md")
 
 

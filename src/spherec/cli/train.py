@@ -17,6 +17,7 @@ from spherec.cli._output import grid, note, print_error, show
 from spherec.cli._source import Source
 from spherec.cli.presets import ModelSettings, model_option
 from spherec.data.interactions import Interactions
+from spherec.data.read.database import hide_password
 from spherec.distributed.group import is_restarted, is_started_by_torchrun
 from spherec.distributed.partitions import PartitionedInteractions
 from spherec.errors import ArgumentError, DataError, LostProcessError, NotEnoughMemoryError, SpherecError, TrainingError
@@ -109,7 +110,7 @@ def train_command(
     if made.artifact.ended == "interrupted":
         with suppress(OSError):  # the terminal may be closed
             _report(made, run.output, as_json=as_json)
-            note(_explain_resuming(run.checkpoint, context.obj))
+            note(_explain_resuming(run.checkpoint, [*map(hide_password, context.obj)]))
         raise typer.Exit(128 + (interrupt.number or signal.SIGINT))
     _report(made, run.output, as_json=as_json)
     if more := made.data.n_items - data.n_items:

@@ -14,6 +14,7 @@ from spherec.cli._output import INTERRUPTED, counting_bar, note, show
 from spherec.cli._source import Source
 from spherec.cli.presets import ModelSettings
 from spherec.data.output_files import atomic_write, refuse_unwritable
+from spherec.data.read.database import hide_password
 from spherec.device import resolve
 from spherec.errors import ArgumentError, TrainingError, escape_controls
 from spherec.lab import SearchSpace, Trial, best_trial
@@ -99,7 +100,7 @@ def tune_command(
         place = {"storage": storage, "device": device, "watcher": watcher}
         tuned = tune(data, base, space.domains, goal=goal, **options, **place)
     if tuned.best is not None and tuned.config is not None:
-        words = [word.replace(storage, show_place(storage)) for word in context.obj]  # without a database's password
+        words = [hide_password(word.replace(storage, show_place(storage))) for word in context.obj]
         _write(output, shlex.join(["spherec", *words]), _line(tuned.trials, tuned.best, goal), tuned.config)
         show(f"{tuned.ended}, {len(tuned.trials)} trials; {_line(tuned.trials, tuned.best, goal)}")
         command = ["spherec", "train", *source.words(), "--config", output, "-o", output.with_suffix(".spherec")]

@@ -134,7 +134,7 @@ class Reading:
 
     @property
     def weigher(self) -> EventWeights | None:
-        """What weighs events by kind or age; None where events are merged by `duplicates`."""
+        """Weights of events by kind and age; None where they are merged by `duplicates`."""
         return EventWeights.of(vars(self))
 
     @property
