@@ -68,6 +68,7 @@ INCLUDED = {
     "results/compare/lastfm.md": "results/compare-lastfm",
     "results/compare/lastfm-1500.md": "results/compare-lastfm-1500",
     "results/fold-in.md": "results/fold-in",
+    "results/diversity.md": "results/diversity",
     "results/gpu-parity.md": "results/gpu-parity",
 }
 
