@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and the protocol of the family
     "ground": 2200 + 240,
     "kernels": 2700 + 230,
-    "data": 4310 + 420 + 150,  # kinds of events and databases; the store of events
+    "data": 4310 + 420 + 152,  # kinds of events and databases; the store of events
     "training": 1530,
     "ranking, evaluation": 1795,
     "recommender": 2170,
@@ -25,10 +25,10 @@ CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and t
     "serve": 2020 + 200,  # events
     "export": 440,
     "adapters": 300,
-    "cli": 2320 + 22,
+    "cli": 2320 + 28,
     "bench": 0,
 }
-CORE, SOURCE, TESTS = 15_735, 25_820, 25_380
+CORE, SOURCE, TESTS = 15_740, 25_830, 25_380
 SCRIPTS = 4_095
 
 OPTIONS, COMMAND = 193 + 5, (20, 60)
