@@ -48,7 +48,7 @@ def test_a_model_learns_from_features_and_takes_new_items(spherec, folder):
     (folder / "names.csv").write_text("item_id,title\n40,A new murder\n")
     done = spherec("add-items", model, new, "-o", folder / "more.spherec", "--names", folder / "names.csv")
     assert done.code == 0, done.err
-    assert "has 48 items, 8 of them new" in done.out
+    assert "8 new items" in done.out
     assert "4 items of the files are in the model already" in done.err
     lists = json.loads(
         spherec("recommend", folder / "more.spherec", 1000, "--only", "40,41,42,43", "-k", 1, "--json").out
@@ -71,7 +71,7 @@ def test_kinds_and_unknown_content_are_said(spherec, folder):
     (folder / "new.csv").write_text("item_id,genre,year\n90,opera,2000\n91,novel,2000\n")
     done = spherec("add-items", model, folder / "new.csv", "-o", folder / "n.spherec")
     assert done.code == 0, done.err
-    assert "has 41 items, 1 of them new" in done.out
+    assert "1 new items" in done.out
     assert "1 new items have no features, and are left out: 90" in done.err.replace(
         "'", ""
     )  # its one column is unknown
@@ -160,7 +160,7 @@ def test_options_go_to_the_tables_that_have_the_column(spherec, folder):
     add = ("add-items", model, *files, "-o", folder / "more.spherec")
     done = spherec(*add)
     assert done.code == 0, done.err
-    assert "has 41 items, 1 of them new" in done.out
+    assert "1 new items" in done.out
     assert "1 new items have no features, and are left out: '41'" in done.err
 
 
@@ -192,7 +192,7 @@ def test_every_command_takes_tables_and_matrices(spherec, folder, ids):
     files = write_features(folder, range(36, 43))
     done = spherec("add-items", model, *files, "-o", folder / "more.spherec")
     assert done.code == 0, done.err
-    assert "has 43 items, 3 of them new" in done.out
+    assert "3 new items" in done.out
     more = load(folder / "more.spherec")
     assert more.data.item_ids[40:] == (["40", "41", "42"] if ids == "texts" else [40, 41, 42])
 

@@ -6,12 +6,11 @@ import numpy as np
 import typer
 
 from spherec.cli._features import describe_left_out, read_new_features
-from spherec.cli._options import Force, option, refuse_output
+from spherec.cli._options import option
 from spherec.cli._output import note, show
-from spherec.data.output_files import lock_output
+from spherec.cli.update import ChangedModel
 from spherec.data.read import read_names
 from spherec.errors import ArgumentError, DataError, enumerate_ids
-from spherec.recommender import CML
 
 
 def add_items_command(
@@ -19,18 +18,16 @@ def add_items_command(
     files: list[Path] = typer.Argument(
         ..., metavar="FILE", help="Features of the new items: files like those of training, as many, in the same order."
     ),
-    output: Path = option("Model file to write.", "FILE", "--output", "-o", default=...),
     names: Path | None = option("Table of item names.", "FILE"),
-    force: Force = False,
+    *,
+    changed: ChangedModel,
 ) -> None:
     """Items that the model has already are left as they are. Examples:
 
     - spherec train plays.csv --item-features songs.csv -o music.spherec
     - spherec add-items music.spherec new-songs.csv -o music.spherec --force
     """
-    with lock_output(output):
-        refuse_output(output, force)
-        loaded = CML.load(model)
+    with changed.open(model) as loaded:
         known = loaded.artifact.features
         if known is None:
             raise ArgumentError(f"{model} was trained without item features; train it again with --item-features")
@@ -43,8 +40,7 @@ def add_items_command(
             why = f"no new item of these files has features: {enumerate_ids(blank)}; describe them"
             raise DataError(why if blank else f"the model has all {new.n_items:,} items of these files already")
         loaded.add_items(new.align(fresh), names=None if names is None else read_names(names))
-        loaded.save(output)
-    show(f"{output} has {loaded.data.n_items:,} items, {len(fresh):,} of them new")
+    show(f"{len(fresh):,} new items")
     if known_already := int((~is_new).sum()):
         note(f"{known_already:,} items of the files are in the model already, and stay as they are")
     if blank:
