@@ -150,6 +150,6 @@ class EventStore:
             import psycopg  # an extra
         except ModuleNotFoundError:
             raise MissingPackageError(
-                "PostgreSQL needs psycopg; install it with: pip install 'spherec[database]'"
+                "PostgreSQL needs psycopg; install it with: pip install '.[database]'"
             ) from None
         return psycopg.connect(self._place, autocommit=True, connect_timeout=_WAIT)

@@ -90,7 +90,7 @@ def test_what_cannot_be_read_is_one_sentence(shop, path, how, error, said):
 def test_passwords_are_never_shown(text, shown, monkeypatch):
     assert hide_password(text) == shown
     monkeypatch.setitem(__import__("sys").modules, "adbc_driver_postgresql.dbapi", None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'spherec\[database\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install '\.\[database\]'"):
         read("postgresql://me:secret@host/db?table=t")
 
 

@@ -53,7 +53,7 @@ class Database:
             driver = import_module(f"adbc_driver_{'sqlite' if scheme == 'sqlite' else 'postgresql'}.dbapi")
         except ImportError:
             raise MissingPackageError(
-                "a database needs its driver; install it with: pip install 'spherec[database]'"
+                "a database needs its driver; install it with: pip install '.[database]'"
             ) from None
         # the query is the user's own, and so are the rights
         question = f"SELECT {columns} FROM {self.source} AS events" + ("" if limit is None else f" LIMIT {limit}")  # noqa: S608
