@@ -69,7 +69,8 @@ def update_command(
     - spherec update books.spherec events.db -o books.spherec --force
     """
     is_store = len(source.data) == 1 and EventStore.is_here(source.data[0])
-    weigher = EventWeights.of(read_kind_weights(event_weights), read_pairs("--cancels", cancels))
+    rules = {"weights": read_kind_weights(event_weights), "cancels": read_pairs("--cancels", cancels)}
+    weigher = EventWeights.of({**rules, "event": "kind" if event_weights else None})
     if not is_store and weigher is not None:
         raise ArgumentError("--event-weights is for a server's store here; for files run spherec data prepare with it")
     store = EventStore(source.data[0]).read_new() if is_store else nullcontext()

@@ -149,7 +149,5 @@ class EventStore:
         try:
             import psycopg  # an extra
         except ModuleNotFoundError:
-            raise MissingPackageError(
-                "PostgreSQL needs psycopg; install it with: pip install '.[database]'"
-            ) from None
+            raise MissingPackageError("PostgreSQL needs psycopg; install it with: pip install '.[database]'") from None
         return psycopg.connect(self._place, autocommit=True, connect_timeout=_WAIT)

@@ -147,7 +147,7 @@ class Interactions:
         columns = {"users": user, "items": item, "values": value, "times": time}
         read = {role: column_of(frame, column) for role, column in columns.items() if column is not None}
         if weigher is None:
-            data = cls.from_pairs(**read, **plain)  # type: ignore[misc, arg-type]
+            data = cls.from_pairs(**read, **plain)  # type: ignore[arg-type]
         else:
             events = Events.from_columns(**read)
             if weigher.event is not None:

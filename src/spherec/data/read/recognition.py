@@ -15,7 +15,7 @@ from pathlib import Path
 from spherec.data.events import level_of_caller
 from spherec.data.read import database
 from spherec.data.read.delimited import likeliest, list_tables
-from spherec.data.read.formats import FORMATS, VALUE_NAMES, Database, FilePlan, FormatName, Input, Reading, is_parquet
+from spherec.data.read.formats import FORMATS, VALUE_NAMES, FilePlan, FormatName, Input, Reading, is_parquet
 from spherec.data.read.json_lines import looks_like_json, read_objects
 from spherec.data.read.parquet import first_cells
 from spherec.data.read.streaming import first_lines
@@ -80,11 +80,11 @@ def recognise_first(files: Sequence[Input], reading: Reading) -> FilePlan:
 def recognise(path: Input, reading: Reading) -> FilePlan:
     """Return how to read a file, with the format and the columns that its content shows; report what was recognised."""
     check_choice("format", reading.format, ("auto", *FORMATS))
-    if FORMATS.get(reading.format, FORMATS["delimited"]).layouts:
+    if FORMATS.get(reading.format, FORMATS["delimited"]).layouts and isinstance(path, Path):
         reading.refuse_layout(f"format {reading.format!r}")
         return _choose_layout(path, reading)
     plan = FilePlan(**vars(reading))
-    if isinstance(path, Database):
+    if isinstance(path, database.Database):
         found = _recognise_table(replace(plan, format="database"), "a table", path, database.first_cells(path))
     else:
         found = _recognise_file(path, plan)
