@@ -63,9 +63,9 @@ class EventStore:
 
     @staticmethod
     def is_here(place: str) -> bool:
-        """Return whether this is the address of a store, or a file of SQLite."""
+        """Return whether this is a file of SQLite, or the address of a database that names no table to be read."""
         if place.startswith((*_POSTGRES, _SQLITE)):
-            return True
+            return "table=" not in place
         with suppress(OSError), Path(place).open("rb") as file:
             return file.read(15) == b"SQLite format 3"
         return False
