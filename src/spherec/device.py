@@ -1,8 +1,7 @@
 """The device to compute on, decided once at the border, and its threads, streams and memory.
 
-A fork copies one thread and all locks. Pools of threads that the parent had are gone in the child, but their owners do
-not know that: torch computes there in one thread, which needs no pool, and a lock that a thread of the parent held is
-free.
+A fork copies one thread and all locks, but no pools of threads: in the child torch computes in one thread, which needs
+no pool, and a lock that a thread of the parent held is free.
 """
 
 import ctypes

@@ -1,7 +1,6 @@
 """Exceptions and warnings that spherec raises on purpose, and checks that raise them.
 
-Each is a `SpherecError` and has a second base as well, such as `ValueError`. A message is one sentence: where (file,
-line or column), the value received, and what to do about it.
+Each error has a second base, such as `ValueError`. A message is one sentence: the place, the value, and the remedy.
 """
 
 import importlib.util

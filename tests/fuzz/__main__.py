@@ -71,7 +71,7 @@ def make_case(name, seed, number):
 
 def kept_cases(name):
     """The inputs of this target that failed before."""
-    return [file.read_bytes() for file in sorted(CASES.glob(f"{name}-*.bin"))]
+    return [file.read_bytes() for file in sorted(CASES.glob(f"{name}-{'[0-9a-f]' * 12}.bin"))]
 
 
 def keep_case(name, case):

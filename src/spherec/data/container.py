@@ -4,9 +4,8 @@ Any safetensors reader opens it: named arrays, and in its metadata a manifest as
 (`format`), the `version` of the format, and what its writer adds. The checksum next to it covers the manifest, the
 header and all numbers, so that every changed byte is noticed. There is no pickle in it. It may be gzipped as a whole.
 
-It is read and written here and not by the package safetensors, which opens a file again by its name to map it, copies
-arrays for NumPy, and lets them begin anywhere. Here a file that is replaced while it is read stays the old one, and the
-first array begins at a multiple of 64 bytes, where arithmetic is fastest. Tests read our files with that package.
+The package safetensors opens a file again by its name to map it, and copies arrays. Here a file that is replaced while
+it is read stays the old one, and arrays begin at multiples of 64 bytes. Tests read our files with that package.
 """
 
 import gzip

@@ -82,7 +82,7 @@ class Features:
 
     def __post_init__(self) -> None:
         shape = len(self.item_ids), sum(self.sizes.values())
-        if self.matrix.shape != shape or self.known.shape != shape[:1]:
+        if self.matrix.shape != shape or self.known.shape != shape[:1] or self.known.dtype != np.bool_:
             raise DataError(f"features of {shape[0]:,} items must be of shape {shape}, got {self.matrix.shape}")
         if not np.isfinite(self.matrix.sum(dtype=np.float64)):  # of float32, this sum is finite if all are
             item = self.item_ids[int((~np.isfinite(self.matrix)).any(1).argmax())]
@@ -249,6 +249,12 @@ def read_sources(arrays: Mapping[str, NDArray[Any]], tables: Iterable[Mapping[st
         values |= {name: arrays[f"{at}.{name}"] for name in ("rarity", "directions") if f"{at}.{name}" in arrays}
         if words := decode_names(arrays, f"{at}.words"):
             values["words"] = words
-        source = sources.get(table["source"], Source(table["item"], ()))
-        sources[table["source"]] = replace(source, columns=(*source.columns, classes[table["class"]](**values)))
+        source, column = sources.get(table["source"], Source(table["item"], ())), classes[table["class"]](**values)
+        cells: Any = [list(column.words)] if isinstance(column, WordColumn) else [0.0]
+        if table["item"] is None:
+            is_sparse = isinstance(column, WordColumn)
+            cells = sp.csr_array((1, column.width)) if is_sparse else np.zeros((1, min(column.size, 1 << 20)))
+        if column.encode(cells)[0].shape != (1, column.size):
+            raise ValueError(f"column {quote(column.name)} does not fit")
+        sources[table["source"]] = replace(source, columns=(*source.columns, column))
     return tuple(sources.values())

@@ -30,8 +30,7 @@ def atomic_write(path: str | os.PathLike[str], *, mode: int = 0o666, is_part: bo
 def atomic_path(path: str | os.PathLike[str], *, mode: int = 0o666, is_part: bool = False) -> Iterator[Path]:
     """Yield an empty file next to `path` that takes its name when the block ends: for writers that want a name.
 
-    When the block has ended, the file is on disk under its name, even if power fails. The output is locked for the time
-    of the block.
+    When the block has ended, the file is on disk, even if power fails. The output is locked meanwhile.
 
     Where the output is a link, the file that it leads to is replaced. That file's permissions stay; a new file, or a
     part of an output that the caller has locked, has those of `mode`, of which the umask may take some.
@@ -135,8 +134,7 @@ def lock_output(path: str | os.PathLike[str], *, wait: float = 0.0) -> Iterator[
     """Be the only one in such a block for this output, and yield the path of the file that it leads to.
 
     The lock is an empty file `.NAME.lock` next to the output, removed at the end. One that a killed process left behind
-    locks nothing, and its half-written files are removed. Blocks for one output may be nested within a thread. If
-    another run is in one, a `LockedOutputError` is raised after `wait` seconds.
+    locks nothing, and its half-written files are removed. Another run waits, and then gets a `LockedOutputError`.
     """
     refuse_unwritable(path)
     target = Path(os.path.realpath(path))  # links to one file share a lock

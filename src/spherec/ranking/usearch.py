@@ -2,9 +2,8 @@
 
 Only this file imports usearch.
 
-The graph holds its own, coarser copy of the vectors and names candidates; their scores come from the vectors themselves
-and are those of `ExactRanker`. An item may be missed; its score is never wrong. Items with reach have two coordinates
-more in the graph (`widen_items`), and a query says by one of its own how much of the reach counts.
+The graph holds a coarser copy of the vectors and names candidates, whose scores are those of `ExactRanker`. Items with
+reach have two coordinates more in it (`widen_items`), and a query says by one of its own how much of the reach counts.
 
 Yu. A. Malkov, D. A. Yashunin: Efficient and robust approximate nearest neighbor search using Hierarchical Navigable
 Small World graphs, 2016.

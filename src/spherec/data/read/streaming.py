@@ -60,10 +60,7 @@ def read_blocks(
 
 
 def first_lines(path: Path, *, encoding: str = "utf-8") -> list[str]:
-    """Return the lines that are not blank within the first megabyte: to recognise the file by.
-
-    They are whole, except that the only line of a longer file is cut. What cannot be decoded is replaced.
-    """
+    """Return the whole lines of the first megabyte that are not blank, to recognise the file by; bad bytes replaced."""
     refuse_unreadable(path)
     with open(path, "rb") as raw:
         sample = next(_decode(path, raw, encoding, _SAMPLE_BYTES), b"")
