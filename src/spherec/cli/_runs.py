@@ -1,5 +1,6 @@
 """Options and progress of commands that run many models: `compare` and `reproduce`."""
 
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -43,7 +44,7 @@ def run_missing(
 
 @contextmanager
 def _runs_bar(runs: int) -> Iterator[Watch]:
-    """Show a bar over all runs and what is going on, and print a line for each run that is done."""
+    """Show a bar over all runs and what is going on; outside a terminal, print a line for each run that is done."""
     lock, going, done = threading.Lock(), dict[tuple[str, int], str](), count(1)
     with counting_bar("", "runs", runs) as update:
 
@@ -54,7 +55,8 @@ def _runs_bar(runs: int) -> Iterator[Watch]:
                 if stage.doing == "done":
                     del going[stage.model, stage.fold]
                     number = next(done)
-                    note(f"{stage.model}, fold {stage.fold}: done")
+                    if not sys.stderr.isatty():  # there the bar says it
+                        note(f"{stage.model}, fold {stage.fold}: done")
                 update(number, label="; ".join(going.values()))
 
         yield watch

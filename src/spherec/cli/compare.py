@@ -39,8 +39,8 @@ class CompareOptions:
 
     models: str | None = option(
         f"Comma-separated presets, as they come (fast) or tuned (fast+tuned), and baselines: {', '.join(BASELINES)}; "
-        "with --item-features also accurate+features, content-knn. Default: all baselines, fast and accurate in both "
-        "ways.",
+        "with --item-features also accurate+features, content-knn. Default: all baselines, and quick, fast "
+        "and accurate in both ways.",
         "NAMES",
     )
     folds: int | None = option("Parts that each user's items are dealt over. Default: 4, if rough 2.", "N")
@@ -95,7 +95,7 @@ def compare_command(
     for model, error in comparison.failed.items():
         note(f"{model} is left out: {error}")
     _write(comparison, records, escape_controls(shlex.join(["spherec", *map(hide_password, context.obj)])))
-    note(f"next to {records}, which holds the records, are {records.name}.csv and {records.name}.md")
+    note(f"{records}.csv and {records}.md hold the table, and {records} the records")
 
 
 def _write(comparison: Comparison, records: Path, command: str) -> None:
