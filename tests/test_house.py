@@ -16,22 +16,22 @@ ROOT = Path(__file__).parents[1]
 CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and the protocol of the family
     "ground": 2200 + 240,
     "kernels": 2700 + 230,
-    "data": 4310 + 420 + 152,  # kinds of events and databases; the store of events
+    "data": 4310 + 420 + 152 + 40,  # kinds of events and databases; the store of events; tables in notebooks
     "training": 1530,
     "ranking, evaluation": 1795,
     "recommender": 2170,
     "distributed": 1655,
     "lab": 3150,
-    "serve": 2020 + 200,  # events
+    "serve": 2020 + 200 + 80,  # events; the page
     "export": 440,
     "adapters": 300,
-    "cli": 2320 + 28,
+    "cli": 2320 + 30,
     "bench": 0,
 }
-CORE, SOURCE, TESTS = 15_740, 25_830, 25_380
+CORE, SOURCE, TESTS = 15_770, 25_960, 25_560
 SCRIPTS = 4_095
 
-OPTIONS, COMMAND = 193 + 5, (20, 60)
+OPTIONS, COMMAND = 193 + 6, (20, 60)
 "Options of all commands together; options of one command and lines of its help."
 WIDER = {
     "train": (21, 60),

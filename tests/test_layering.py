@@ -59,7 +59,8 @@ EXTRAS_IN = {
     "pydantic": ("serve/schema.py", "adapters/lenskit.py", "adapters/rectools.py"),
     "prometheus_client": "serve/metrics.py",
     "psycopg": "data/event_store.py",
-    "umap": "serve/item_map.py",
+    "rapidfuzz": "serve/name_search.py",
+    "sklearn": ("serve/item_map.py", "adapters/implicit.py"),
     "uvicorn": "serve/server.py",
 }
 HEAVY = {*EXTRAS_IN}
@@ -150,8 +151,8 @@ LATE = {
     "lab": {"implicit", "threadpoolctl", "spherec.lab.tuning"},
     "export": {"spherec.export", "spherec.ranking.usearch", "usearch"},
     "ranking": {"usearch"},
-    "serve": {"umap"},
     "data/event_store.py": {"psycopg"},
+    "serve": {"rapidfuzz", "sklearn"},
     "adapters": {"sklearn"},
     "recommender": {"spherec.ranking.usearch"},
 }

@@ -40,6 +40,19 @@ def serve(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def table(tmp_path_factory):
+    """A table of the items: two genres, years, and addresses of pictures on two hosts."""
+    hosts = ("pictures.example", "elsewhere.example")
+    rows = [
+        f"{item},{'crime' if n % 3 else 'poems'},{1950 + n // 3},https://{hosts[n % 2]}/{n}.svg"
+        for n, item in enumerate(ITEMS)
+    ]
+    file = tmp_path_factory.mktemp("items") / "items.csv"
+    file.write_text("\n".join(["id,genre,year,cover", *rows]) + "\n")
+    return file
+
+
+@pytest.fixture(scope="session")
 def address(serve, model):
     """The address of a server of the model."""
     return serve(model)[0]
@@ -81,11 +94,12 @@ def visit(browser, address):
         open_page.host = urlsplit(at or address).netloc
         return page
 
+    open_page.others = ()
     yield open_page
     for context in contexts:
         context.close()
     assert not errors
-    assert hosts <= {open_page.host}
+    assert hosts <= {open_page.host, *open_page.others}
 
 
 @pytest.fixture

@@ -67,7 +67,110 @@ def test_search_finds_users_and_says_when_there_is_nothing(visit):
     page.get_by_role("option", name="User u3").click()
     page.wait_for_selector("h1:has-text('User u3')")
     field.fill("zzz")
-    page.wait_for_selector("text=Nothing begins with “zzz”")
+    page.wait_for_selector("text=Nothing is called “zzz”")
+
+
+def test_search_forgives_typos(visit):
+    page = visit()
+    page.get_by_role("combobox", name="Find an item or a user").fill("boko i4")
+    page.get_by_role("option").first.wait_for()
+    assert "book i4" in page.get_by_role("option").first.inner_text()
+
+
+def test_figures_are_explained(visit, settled, model):
+    page = settled(visit("#user=u2"))
+    first = model.recommend("u2", k=1)[0]
+    assert page.locator(".score").first.inner_text() == f"{first.score:.2f}"
+    for name, explanation in (("score", "How near the item is"), ("popularity", "How many users have the item")):
+        term = page.get_by_role("button", name=name, exact=True)
+        tip = page.locator(f".explanation:has-text('{explanation}')")
+        assert not tip.is_visible()
+        term.focus()
+        assert tip.is_visible()
+
+
+@pytest.fixture
+def with_table(visit, serve, model, table):
+    """Open the page of a server with a table of items; pictures of one host are allowed."""
+    address, _ = serve(model, items=table, pictures="cover=pictures.example")
+
+    def open_page(place):
+        page = visit(place, at=address, expected=("Content Security Policy", *NETWORK))
+        visit.others = ("pictures.example", "elsewhere.example")  # Chromium reports also what the policy refuses
+        return page
+
+    return open_page
+
+
+def test_pictures_come_from_allowed_hosts_alone(with_table, settled, browser):
+    page = with_table("#reader=")
+    asked = []
+    page.route(
+        "https://**/*",
+        lambda route: (
+            asked.append(route.request.url)
+            or route.fulfill(
+                body='<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>', content_type="image/svg+xml"
+            )
+        ),
+    )
+    page.reload()
+    settled(page)
+    assert asked
+    assert {url.split("/")[2] for url in asked} == {"pictures.example"}
+    assert 0 < page.locator(".entries img").count() < 20, "the others have gone"
+
+
+def test_colours_have_a_legend_beside_the_map(with_table, settled):
+    page = settled(with_table(""))
+    assert page.locator("#colour-by").input_value() == "genre"
+    assert page.locator("#tints li").all_inner_texts() == ["crime", "poems"]
+    canvas, key = page.locator("#map"), page.locator("#map-key")
+    assert canvas.bounding_box()["y"] + canvas.bounding_box()["height"] <= key.bounding_box()["y"]
+    by_genre = canvas.screenshot()
+    page.locator("#colour-by").select_option("year")
+    page.wait_for_selector("#tints li:has-text('1950 to 1952')")
+    assert page.locator("#tints li").count() == 6
+    assert canvas.screenshot() != by_genre
+
+
+def test_regions_have_the_names_of_what_lies_together(visit):
+    regions = """async () => {
+        const { nameRegions } = await import("/page/colours.js");
+        const places = Float32Array.from({ length: 400 }, (_, at) => (at < 200 ? at % 7 : 90 + (at % 11)) );
+        const items = (first, step) => Array.from({ length: 40 }, (_, n) => first + step * n);
+        const groups = [["left", items(0, 1)], ["right", items(150, 1)], ["everywhere", items(0, 5)], ["few", [1, 2]]];
+        return nameRegions(places, groups);
+    }"""
+    found = {region["name"]: region["x"] for region in visit().evaluate(regions)}
+    assert set(found) == {"left", "right"}
+    assert found["left"] < 7
+    assert found["right"] >= 90
+
+
+def test_a_list_is_filtered_and_made_more_varied(with_table, settled, model):
+    page = settled(with_table("#user=u2"))
+    page.get_by_label("Only").select_option("genre")
+    page.get_by_label("Value of the column").fill("poems")
+    poems = [item for n, item in enumerate(model.data.item_ids) if int(item[1:]) % 3 == 0]
+    wait_for_list(page, model.recommend("u2", k=20, only=poems))
+    page.get_by_label("more varied").check()
+    wait_for_list(page, model.recommend("u2", k=20, only=poems, diversity=0.5))
+
+
+def test_the_tip_stays_at_its_item(visit, settled, address):
+    page = settled(visit())
+    canvas = page.locator("#map")
+    x, y = places_on_screen(page, address)[0]
+    page.mouse.move(x + 3, y)
+    tip = page.locator("#tip:not([hidden])")
+    tip.wait_for()
+    before = tip.bounding_box()
+    page.mouse.wheel(0, -200)
+    page.wait_for_timeout(400)
+    after = tip.bounding_box()
+    assert before != after
+    assert canvas.is_visible()
 
 
 def test_an_item_and_its_neighbours(visit, settled, model):
@@ -159,7 +262,9 @@ def test_build_a_reader_and_the_list_follows(visit, model):
     wait_for_list(page, model.recommend_for(["i12"], k=20))
     assert page.locator(".because").first.inner_text() == "because you have The book i12"
     page.get_by_role("button", name="Remove The book i12").click()
-    page.wait_for_selector("text=Add something that you like, and the list appears here.")
+    page.wait_for_selector("text=What most have. Add something that you like, and the list is yours.")
+    popular = model.recommend_for([], k=20)
+    wait_for_list(page, popular)
 
 
 def test_an_item_is_added_to_the_reader(visit, model):

@@ -47,4 +47,4 @@ def test_a_missing_package_is_named_with_the_remedy(spherec, absent, hide):
     done = spherec("serve", "no-such-model.spherec")
     assert done.code == 2
     assert done.err.count("\n") == 1, done.err
-    assert "pip install fastapi prometheus-client umap-learn uvicorn" in done.err
+    assert "pip install fastapi prometheus-client rapidfuzz scikit-learn uvicorn" in done.err

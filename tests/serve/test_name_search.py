@@ -1,4 +1,4 @@
-"""Search by words and ids, against plain loops."""
+"""Search by words and ids, with and without typos, against plain loops."""
 
 import unicodedata
 
@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from spherec.serve.name_search import NameSearch
 
+pytest.importorskip("rapidfuzz")
 LETTERS = st.text("abÄäé7 -", max_size=8)
 
 
@@ -19,6 +20,23 @@ def fold(text):
 
 def words(text):
     return fold(text).replace("-", " ").split()
+
+
+def typos(one, other):
+    """Letters added, missing, changed or swapped with the next one, by the table of all beginnings."""
+    rows = [[max(i, j) for j in range(len(other) + 1)] for i in range(len(one) + 1)]
+    for i, a in enumerate(one, start=1):
+        for j, b in enumerate(other, start=1):
+            rows[i][j] = min(rows[i - 1][j] + 1, rows[i][j - 1] + 1, rows[i - 1][j - 1] + (a != b))
+            if i > 1 and j > 1 and (a, one[i - 2]) == (other[j - 2], b):
+                rows[i][j] = min(rows[i][j], rows[i - 2][j - 2] + 1)
+    return rows[-1][-1]
+
+
+def mistakes(asked, name):
+    """Typos of a word in the word of a name that is meant, complete or begun; infinite if there are too many."""
+    least = min((typos(asked, part) for word in words(name) for part in (word, word[: len(asked)])), default=np.inf)
+    return least if least <= len(asked) // 4 else np.inf
 
 
 @given(st.lists(st.tuples(LETTERS, st.integers(0, 3)), max_size=12), LETTERS, st.integers(1, 5))
@@ -33,7 +51,20 @@ def test_finds_what_begins_with_the_words(entries, query, k):
         return not asked or fold(ids[index]).startswith(asked) or has_words
 
     expected = sorted(filter(matches, range(len(ids))), key=lambda index: (-weights[index], index))
-    assert found == expected[:k]
+    meant = {n: sum(mistakes(a, names[n] or "") for a in words(asked)) for n in range(len(ids)) if n not in expected}
+    meant = {index: least for index, least in meant.items() if words(asked) and least < np.inf}
+    assert found == [*expected, *sorted(meant, key=lambda index: (meant[index], -weights[index], index))][:k]
+
+
+def test_titles_are_found_with_typos():
+    titles = ["The Lord of the Rings", "Harry Potter", "Hard Times", "Potted Plants", "The Rings of Saturn"]
+    search = NameSearch([f"i{n}" for n in range(5)], titles, np.arange(5))
+    assert [search.find(query, 1).tolist() for query in ("lord of the rigns", "hary poter", "hary pot")] == [
+        [0],
+        [1],
+        [1],
+    ]
+    assert search.find("zzzz yyyy", 3).tolist() == []
 
 
 AB = (["AB", "ab", "Äb", "abc"], None, np.array([9, 1, 2, 8]))

@@ -6,18 +6,20 @@ import zipfile
 from html.parser import HTMLParser
 from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
 import torch
 
-from spherec.errors import DataError
+from spherec.errors import ArgumentError, DataError
 from spherec.geometry import unit
 from spherec.serve import ServeOptions, item_map
 from spherec.serve.app import PAGE
 from spherec.serve.item_map import MapKeeper, choose_samples, draw_file, draw_map
 from spherec.serve.served_model import ServedModel
+from spherec.training.config import PRESETS
 from tests.recommender.models import model_of, small
-from tests.serve.running import wait_until
+from tests.serve.running import in_thread, wait_until
 
 FILES = sorted(path for path in PAGE.iterdir() if path.is_file())
 
@@ -83,7 +85,6 @@ def planted(clusters=6, each=50, dim=16):
 
 @pytest.mark.parametrize("landmarks", [1000, 150, 60])
 def test_planted_clusters_stay_together_in_one_picture(monkeypatch, landmarks):
-    pytest.importorskip("umap")
     monkeypatch.setattr(item_map, "_LANDMARKS", landmarks)
     items, cluster, popularity = planted()
     places = draw_map(items, popularity)
@@ -97,11 +98,36 @@ def test_planted_clusters_stay_together_in_one_picture(monkeypatch, landmarks):
     assert (places == draw_map(items, popularity)).all(), "the same again"
 
 
+def test_clumps_that_nothing_connects_lie_side_by_side():
+    drawn = np.random.default_rng(0)
+    far = np.array([[0, 0], [900, 0], [0, 700], [-4000, -4000]])
+    places = (np.repeat(far, [300, 100, 60, 20], axis=0) + drawn.uniform(-1, 1, (480, 2))).astype(np.float32)
+    packed = item_map._pack(places)
+    assert np.ptp(packed, axis=0).max() < 12
+    for part in np.split(np.arange(480), [300, 400, 460]):
+        moved = packed[part] - places[part]
+        assert np.allclose(moved, moved[0], atol=1e-3), "a clump is moved as a whole"
+        others = np.delete(packed, part, axis=0)
+        assert np.linalg.norm(packed[part][:, None] - others, axis=2).min() > 0.3, "none lies on another"
+
+
 @pytest.mark.parametrize("rows", [torch.ones(1, 4), torch.eye(2), torch.ones(5, 1), torch.ones(120, 8)])
 def test_few_items_and_equal_ones_have_places(rows):
     places = draw_map(rows, np.ones(len(rows), dtype=np.int64))
     assert places.shape == (len(rows), 2)
     assert np.isfinite(places).all()
+
+
+# --- the map: what colours it and names its regions ---
+
+
+def test_groups_of_items_by_a_column_and_by_the_words_of_names(client, model):
+    for query, begins in (("?column=author", "author"), ("", "")):
+        groups = dict(client.get(f"/map/groups{query}").json()["groups"])
+        assert all(value.startswith(begins) for value in groups)
+        assert groups[f"{begins or 'Zoë Author'}1"] == list(range(1, 25 if begins else 30, 3))
+    assert groups["book"] == list(range(30)), "each item once"
+    assert client.get("/map/groups?column=nope").status_code == 422
 
 
 # --- the map: its file, and its route ---
@@ -180,6 +206,41 @@ def test_samples_are_popular(client, model):
     for user in start["users"]:
         assert user["items"] == len(model.data.items_of(int(model.data.user_ids.index_of([user["id"]])[0])))
         assert user["has"]
+
+
+def test_samples_have_titles(file):
+    names = {f"i{n}": f"title {n}" for n in range(0, 30, 3)}
+    model_of(small(density=0.6).with_item_names(names)).save(file)
+    start = choose_samples(ServedModel.load(ServeOptions(file)))
+    assert all(item["name"] for item in start["items"])
+    assert all(user["has"][0]["name"] for user in start["users"])
+
+
+# --- pictures ---
+
+
+def test_pictures_come_from_the_hosts_that_the_operator_names(file, tmp_path):
+    table = tmp_path / "items.csv"
+    table.write_text("id,cover\ni0,https://a.example/0.jpg\ni1,javascript:alert(1)\n")
+    options = ServeOptions(file, items=table, pictures="cover=a.example,b.example:8443")
+    with in_thread(options) as address:
+        policy = httpx.get(address).headers["content-security-policy"]
+        items = httpx.get(f"{address}/map/items", params={"id": ["i0", "i1", "i2"]}).json()["items"]
+    assert "img-src 'self' data: blob: https://a.example https://b.example:8443;" in policy
+    assert [item["picture"] for item in items] == ["https://a.example/0.jpg", "javascript:alert(1)", None]
+
+
+@pytest.mark.parametrize(
+    "given", ["cover", "cover=", "cover=*", "cover=a.example;script-src *", "cover=https://a.example"]
+)
+def test_anything_but_hosts_is_refused(file, given):
+    with pytest.raises(ArgumentError, match="pictures"):
+        ServeOptions(file, items=file, pictures=given)
+
+
+def test_the_page_names_the_presets_with_a_dial():
+    named = re.search(r"Models of the presets ([\w, -]+) have one", (PAGE / "dial.js").read_text())[1]
+    assert all(PRESETS[name].training.reach for name in re.split(", | and ", named))
 
 
 def test_samples_of_a_model_in_which_nobody_has_much(file):

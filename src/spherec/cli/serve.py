@@ -36,6 +36,7 @@ def serve_command(
         "PLACE",
     ),
     event_kinds: str | None = option("Comma-separated kinds of events that count at once. Default: all.", "KINDS"),
+    pictures: str | None = option("Addresses of pictures, and who may be asked for them: COLUMN=HOST,HOST.", "TEXT"),
     writable: bool = option("Let POST /items add items, and replace the file.", None, "--writable", default=False),
     log_requests: bool = option(
         "Write a line of JSON for each request.", None, "--log-requests/--no-log-requests", default=True
@@ -55,6 +56,7 @@ def serve_command(
         items=items,
         events=events,
         event_kinds=None if event_kinds is None else event_kinds.split(","),
+        pictures=pictures,
         writable=writable,
         log_requests=log_requests,
         **vars(network),

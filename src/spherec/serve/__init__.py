@@ -8,7 +8,8 @@ try:
     from spherec.serve.server import serve
 except ModuleNotFoundError as error:
     raise MissingPackageError(
-        "spherec serve needs more packages; install them with: pip install fastapi prometheus-client umap-learn uvicorn"
+        "spherec serve needs more packages; install them with: "
+        "pip install fastapi prometheus-client rapidfuzz scikit-learn uvicorn"
     ) from error
 
 __all__ = ["ServeOptions", "create_app", "serve"]

@@ -15,7 +15,7 @@ from spherec.ranking.ranker import check_indices
 from spherec.recommender.trained_model import Query
 from spherec.serve import schema
 from spherec.serve.event_log import make_event
-from spherec.serve.item_map import MapKeeper, choose_samples, describe_places
+from spherec.serve.item_map import MapKeeper, choose_samples, collect_words, describe_places
 from spherec.serve.served_model import RankedList, ServedModel
 from spherec.serve.service import Service
 
@@ -243,6 +243,13 @@ class Answers:
         given = check_indices(np.array(index, dtype=np.int64), served.model.data.n_items, "index")
         items = np.concatenate((given, served.find("item", id, "skip")))
         return {"model": served.checksum, "items": describe_places(served, items)}
+
+    @route("GET", "/map/groups")
+    def groups_of_map(self, column: str = "") -> dict[str, Any]:
+        """Values of a column, or else words of names, each with the indices of the items that have it."""
+        served = self._service.served
+        groups = served.table.group(column) if column else collect_words(served)
+        return {"model": served.checksum, "groups": [[value, items.tolist()] for value, items in groups.items()]}
 
     @route("GET", "/map/start")
     def start_of_page(self) -> dict[str, Any]:

@@ -30,7 +30,7 @@ from spherec.serve.served_model import ServedModel
 from spherec.serve.service import Service
 
 PAGE = Path(__file__).parent / "page"
-_POLICY = "default-src 'self'; img-src 'self' data: blob:; base-uri 'none'; frame-ancestors 'none'"
+_POLICY = "default-src 'self'; img-src 'self' data: blob:{pictures}; base-uri 'none'; frame-ancestors 'none'"
 _DOCS = (
     "<!doctype html><html lang=en><meta charset=utf-8><title>spherec: HTTP</title><h1>spherec {version}</h1>"
     "<p>Parameters, bodies and answers: <a href=openapi.json>openapi.json</a>, for any viewer of OpenAPI.<dl>{routes}"
@@ -145,9 +145,12 @@ def _add_pages(app: FastAPI, service: Service) -> None:
         """Counts of requests, times, batches and swaps in the text format of Prometheus."""
         return Response(service.metrics.render(), media_type="text/plain; version=0.0.4")
 
+    hosts = (service.options.pictures or "").partition("=")[2].replace(",", " https://")
+    policy = _POLICY.format(pictures=hosts and f" https://{hosts}")
+
     @app.get("/", include_in_schema=False)
     def page() -> Response:
-        return FileResponse(PAGE / "index.html", headers={"content-security-policy": _POLICY})
+        return FileResponse(PAGE / "index.html", headers={"content-security-policy": policy})
 
     @app.get("/docs", include_in_schema=False)
     def docs() -> Response:

@@ -56,6 +56,12 @@ class ItemTable:
         """Number of different values, by column."""
         return {name: len(column.items) for name, column in self._columns.items()}
 
+    def group(self, name: str) -> dict[str, NDArray[np.int64]]:
+        """Return the items (n,) that have each value of a column."""
+        if name not in self._columns:
+            raise ArgumentError(describe_missing_column(name, list(self._columns)))
+        return self._columns[name].items
+
     def cells_of(self, item: int) -> dict[str, Any]:
         """Return the cells of an item, by column, without empty ones."""
         return {name: cells[item] for name, cells in self._cells.items() if cells[item] is not None}

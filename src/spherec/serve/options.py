@@ -9,6 +9,7 @@ from spherec.data.input_files import read_text_file
 from spherec.errors import ArgumentError, check_number
 
 _SHORTEST_KEY = 16  # characters
+_PICTURES = re.compile(r"[^=]+=[a-z0-9.-]+(:\d+)?(,[a-z0-9.-]+(:\d+)?)*")  # hosts alone come into the policy
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,8 @@ class ServeOptions:
     "Index of the items, to answer through, or the indexes of all their parts."
     items: Path | None = None
     "Table of the items, whose columns are filters."
+    pictures: str | None = None
+    "Column of https addresses of pictures, and the hosts that the page may show them from: COLUMN=HOST,HOST."
     host: str = "127.0.0.1"
     "Address to listen on."
     port: int = 8000
@@ -59,6 +62,8 @@ class ServeOptions:
         for name in ("workers", "threads", "queue", "max_k", "max_lists", "max_items", "max_body"):
             if (value := getattr(self, name)) is not None:
                 check_number(name, value, 1, 1 << 30)
+        if self.pictures is not None and (self.items is None or not _PICTURES.fullmatch(self.pictures)):
+            raise ArgumentError(f"pictures must be COLUMN=HOST,HOST… of a column of items, got {self.pictures!r}")
         if self.max_lists > self.queue:
             raise ArgumentError(
                 f"max_lists must be at most queue, {self.queue}, got {self.max_lists}: such a request could never wait"

@@ -51,6 +51,8 @@ class ServedModel:
     "Search of users."
     stamp: Stamp
     "State of the files before they were read."
+    pictures: str | None = None
+    "Column of the table that has addresses of pictures."
 
     @classmethod
     def load(cls, options: ServeOptions) -> "ServedModel":
@@ -62,14 +64,18 @@ class ServedModel:
             ids.find([""])  # makes its dictionary, which the first request would wait for
         if data.n_items:
             model.rank([Query(basket=np.zeros(1, dtype=np.int64))])  # draws the negatives of fold-in
+        table = ItemTable({}) if options.items is None else ItemTable.read(options.items, data.item_ids)
+        if pictures := options.pictures and options.pictures.partition("=")[0]:
+            table.group(pictures)  # it is there
         return cls(
             model,
             model.artifact.checksum or "unsaved",
             datetime.now(UTC),
-            ItemTable({}) if options.items is None else ItemTable.read(options.items, data.item_ids),
+            table,
             NameSearch([str(one) for one in data.item_ids], data.item_names, data.users_per_item),
             NameSearch([str(one) for one in data.user_ids], None, np.diff(data.indptr).astype(np.int64)),
             stamp,
+            pictures,
         )
 
     @property
@@ -132,6 +138,10 @@ class ServedModel:
         """Return the items (n,) that a user has, most popular first."""
         own = self.model.data.items_of(user).astype(np.int64)
         return own[np.argsort(-self.model.data.users_per_item[own], kind="stable")]
+
+    def picture_of(self, item: int) -> Any:
+        """Return the address of an item's picture; None if there is none."""
+        return self.table.cells_of(item).get(self.pictures) if self.pictures else None
 
     def name_items(self, index: NDArray[np.int64]) -> list[ItemName]:
         """Return ids and names of items (n,)."""

@@ -3,8 +3,10 @@
 // #item=ID, #user=ID, #reader=ID,ID…, each with &dial=0.3; nothing shows the beginning.
 
 import { ask, coalesce, configure, Problem, send, sleep } from "./api.js";
+import { choices } from "./choices.js";
+import { colourItems, nameRegions } from "./colours.js";
 import { dial } from "./dial.js";
-import { count, link, make, nameOf, nameParts, titleOf } from "./dom.js";
+import { count, link, make, nameOf, nameParts, picture, titleOf } from "./dom.js";
 import { EntryList } from "./list.js";
 import { MapView } from "./map.js";
 import { searchField } from "./search.js";
@@ -23,6 +25,10 @@ let known = new Map(); // id as text -> {index, id, name, users}
 let reader = []; // ids of the reader that was built last
 let visit = 0; // number of the view that was asked for last
 let isFirstView = true;
+let most = 1; // users of the most popular item
+
+const SCORE = "How near the item is to the user in the space, and how popular it may be: from the highest to the lowest.";
+const SIMILARITY = "How near the item is in the space: 1 is the same place, 0 unrelated.";
 
 const map = new MapView($("map"), {
   tip: $("tip"),
@@ -82,7 +88,34 @@ function hideNotice() {
 
 function showLegend(...entries) {
   $("legend").replaceChildren(...entries.map(([kind, text]) => make("li", { class: kind }, text)));
-  $("legend").hidden = !entries.length;
+  $("map-key").hidden = !map.n;
+}
+
+/** Colour the map by a column of the item table, "" for none, with a legend beside it; name its regions. */
+async function colourBy(column) {
+  const query = (name) => ask(`map/groups?${new URLSearchParams({ column: name })}`);
+  const { groups } = await query(column);
+  const { values, codes, isOrdered } = column ? colourItems(groups, map.n) : { values: [], isOrdered: false };
+  const regions = nameRegions(map.places, isOrdered ? (await query("")).groups : groups);
+  const name = (place) => `--${isOrdered ? "step" : "tint"}-${place + 1}`;
+  const style = getComputedStyle(document.documentElement);
+  map.setColours(regions, codes, values.map((_, place) => style.getPropertyValue(name(place)).trim()));
+  const rows = values.map((value, place) => {
+    const row = make("li", {}, value);
+    row.style.setProperty("--colour", `var(${name(place)})`);
+    return row;
+  });
+  $("tints").replaceChildren(...rows, rows.length && codes.includes(0) ? make("li", {}, "other") : "");
+}
+
+/** Offer the columns that group items, and colour by the one with the fewest values. */
+async function offerColours() {
+  const columns = Object.entries(model.columns).filter(([, values]) => values > 1 && values < model.items / 2)
+    .sort((a, b) => a[1] - b[1]).map(([name]) => name);
+  $("colour-by").replaceChildren(...["", ...columns].map((name) => make("option", { value: name }, name || "none")));
+  $("colour-by").value = columns[0] ?? "";
+  $("colour-label").hidden = !columns.length;
+  await colourBy($("colour-by").value);
 }
 
 function heading(kind, name, detail) {
@@ -102,14 +135,18 @@ function pointing(entry) {
   map.pointAt(place.index, because.filter((index) => index !== undefined));
 }
 
+function newList(score) {
+  return new EntryList({ point: pointing, place: (id) => known.get(String(id)), most, score });
+}
+
 /** A list with reasons and a dial, refreshed while the dial moves. `request` is what /recommend is asked. */
 function dialledList(request, own, dialAt) {
-  const list = new EntryList({ point: pointing, users: (id) => known.get(String(id))?.users });
+  const list = newList(SCORE);
   const typical = make("p", { class: "typical", role: "status" });
   let isFirst = true;
   const refresh = coalesce(async (mainstream) => {
     try {
-      const body = { ...request, k: LENGTH, explain: REASONS, ...(mainstream === null ? {} : { mainstream }) };
+      const body = { ...request, ...chosen.value(), k: LENGTH, explain: REASONS, ...(mainstream === null ? {} : { mainstream }) };
       const [{ items }] = (await ask("recommend", { body })).lists;
       const places = await placesOf(items.map((item) => item.id));
       await placesOf(items.flatMap((item) => item.because ?? []).map((item) => item.id));
@@ -133,6 +170,8 @@ function dialledList(request, own, dialAt) {
     replaceAddress(mainstream === model.mainstream ? address : { ...address, dial: mainstream });
     refresh(mainstream);
   });
+  const chosen = choices(model, ask, () => refresh(control.value()));
+  control.element.append(chosen.element);
   return { control, list, typical, first: () => refresh(control.value()) };
 }
 
@@ -152,7 +191,7 @@ async function showStart() {
   const start = await ask("map/start");
   const items = start.items.map((item) => make(
     "li", { mouseenter: () => pointing(item), mouseleave: () => pointing(null) },
-    make("a", { class: "name", href: link("item", item.id) }, nameParts(item)),
+    picture(item, "cover"), make("a", { class: "name", href: link("item", item.id) }, nameParts(item)),
     make("p", { class: "near" }, "near ", item.near.map(titleOf).join(" · ")),
   ));
   const users = start.users.map((user) => make(
@@ -192,7 +231,7 @@ async function showItem({ item: id }) {
   const [place] = await placesOf([item.id]);
   const near = await indicesOf(items);
   return () => {
-    const list = new EntryList({ point: pointing, users: (other) => known.get(String(other))?.users });
+    const list = newList(SIMILARITY);
     const isIn = reader.includes(String(item.id));
     const add = make("button", { type: "button", class: "primary", click: () => openReader([...reader, String(item.id)]) },
       reader.length ? `Add to your reader of ${reader.length}` : "Be a reader who likes this");
@@ -200,11 +239,12 @@ async function showItem({ item: id }) {
       .map(([name, value]) => [make("dt", {}, name), make("dd", {}, String(value))]);
     show(
       nameOf(item),
+      picture(place, "portrait"),
       heading("Item", nameParts(item), count(item.users, "user") + (item.name === null ? "" : ` · ${item.id}`)),
       columns.length ? make("dl", { class: "columns" }, columns.flat()) : null,
       make("p", { class: "actions" }, isIn ? make("a", { href: `#reader=${reader.map(encodeURIComponent).join(",")}` },
         "It is in your reader: see the list") : add),
-      make("h2", {}, "Nearest items"), list.element,
+      make("h2", {}, "Nearest items"), list.heads, list.element,
     );
     list.update(items);
     showLegend(["list", "this item and its neighbours"]);
@@ -228,7 +268,7 @@ async function showUser({ user: id, dial: dialAt }) {
       heading("User", `User ${user.id}`, count(user.items, "item")),
       control.element,
       make("div", { class: "beside" },
-        make("section", { class: "block" }, make("h2", {}, "List"), typical, list.element),
+        make("section", { class: "block" }, make("h2", {}, "List"), typical, list.heads, list.element),
         make("section", { class: "block history" }, make("h2", {}, "History"),
           rows.length ? make("ul", { class: "plain" }, rows) : make("p", { class: "empty" }, "This user has no items."), more,
           rows.length ? make("button", { type: "button", click: () => openReader(taste) }, "Try as a reader of your own") : null)),
@@ -249,7 +289,7 @@ async function showReader({ reader: ids, dial: dialAt }) {
     make("a", { href: link("item", item.id) }, nameParts(item)),
     make("button", { type: "button", class: "icon-button", "aria-label": `Remove ${nameOf(item)}`, click: () => remove(item) }, "×"),
   ));
-  const answer = items.length ? dialledList({ items: reader }, items, dialAt) : null;
+  const { control, list, typical, first } = dialledList({ items: reader }, items, dialAt);
   return () => {
     const hadFocus = view.contains(document.activeElement) && document.activeElement.getAttribute("role") === "combobox";
     show(
@@ -257,20 +297,19 @@ async function showReader({ reader: ids, dial: dialAt }) {
       heading("New reader", "A reader of your own",
         items.length ? `has ${count(items.length, "item")}; the model has never seen this reader` : "has nothing yet"),
       lost ? make("p", { class: "hint" }, `${count(lost, "item")} of the address are not in this model and are left out.`) : null,
-      answer?.control.element,
+      control.element,
       make("div", { class: "beside" },
-        make("section", { class: "block" }, make("h2", {}, "List"),
-          ...(answer ? [answer.typical, answer.list.element]
-            : [make("p", { class: "empty" }, "Add something that you like, and the list appears here.")])),
+        make("section", { class: "block" }, make("h2", {}, items.length ? "List" : "Bestsellers"),
+          items.length ? typical : make("p", { class: "hint" }, "What most have. Add something that you like, and the list is yours."),
+          list.heads, list.element),
         make("section", { class: "block history" }, make("h2", {}, "You have"), make("ul", { class: "plain" }, rows), field)),
     );
     const input = searchField(field, { label: "Add something that you like", placeholder: "Add an item",
       kind: "items", keeps: true,
       choose: (_, item) => openReader([...reader.filter((id) => id !== String(item.id)), String(item.id)]) });
     if (hadFocus || !items.length) input.focus({ preventScroll: true });
-    showLegend(["list", "list"], ["history", "what you have"]);
-    if (!answer) map.setMarks({});
-    return answer?.first();
+    showLegend(["list", items.length ? "list" : "bestsellers"], ["history", "what you have"]);
+    return first();
   };
 }
 
@@ -340,6 +379,8 @@ async function loadMap() {
       if (response.status === 200) {
         map.setData(await response.arrayBuffer());
         status.hidden = true;
+        $("map-key").hidden = false;
+        await offerColours();
         return;
       }
       status.textContent = "The map is being drawn, which may take a minute. The list works meanwhile.";
@@ -362,6 +403,7 @@ async function begin() {
   }
   hideNotice();
   known = new Map();
+  most = Math.max((await ask("search?kind=items&k=1")).items[0]?.users ?? 1, 1);
   $("about").replaceChildren(
     make("span", {}, `${model.file} · ${model.dim} dimensions · ${model.model}`), " ", make("a", { href: "docs" }, "API"));
   const drawn = loadMap();
@@ -409,12 +451,17 @@ $("theme").addEventListener("click", () => {
   root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
   localStorage.setItem("spherec-theme", root.dataset.theme);
   map.readColours();
+  recolour();
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => {
   if (localStorage.getItem("spherec-theme")) return;
   document.documentElement.dataset.theme = event.matches ? "dark" : "light";
   map.readColours();
+  recolour();
 });
+
+const recolour = () => colourBy($("colour-by").value).catch((problem) => showNotice(problem.message));
+$("colour-by").addEventListener("change", recolour);
 
 $("zoom-in").addEventListener("click", () => map.zoom(1.6));
 $("zoom-out").addEventListener("click", () => map.zoom(1 / 1.6));

@@ -9,8 +9,8 @@ const STEP = 0.05;
 /** Return {element, value()}; `turn` is called with the place of the dial while it moves. */
 export function dial(model, at, turn) {
   if (!model.reach) {
-    const sentence = "This model was trained without reach, so its lists have no dial. The presets accurate, balanced and niche have one.";
-    return { element: make("p", { class: "hint no-dial" }, sentence), value: () => null };
+    const sentence = "This model was trained without reach, so its lists have no dial. Models of the presets accurate and fast have one.";
+    return { element: make("div", { class: "no-dial" }, make("p", { class: "hint" }, sentence)), value: () => null };
   }
   const given = Number.parseFloat(at);
   const begin = Number.isFinite(given) ? Math.min(Math.max(given, LOW), HIGH) : model.mainstream;

@@ -27,6 +27,25 @@ export function titleOf(item) {
   return nameOf(item).split(" — ")[0];
 }
 
+/** Return a picture that the operator allows, or null; it goes away where it cannot be had. */
+export function picture(item, className) {
+  if (!item?.picture) return null;
+  const image = make("img", { class: className, src: item.picture, alt: "", loading: "lazy", referrerpolicy: "no-referrer" });
+  image.addEventListener("error", () => image.remove());
+  return image;
+}
+
+let terms = 0;
+
+/** Return a word with its explanation, shown while the pointer or the focus is on it. */
+export function term(word, explanation) {
+  terms += 1;
+  const id = `term-${terms}`;
+  return make("span", { class: "term" },
+    make("button", { type: "button", "aria-describedby": id }, word),
+    make("span", { class: "explanation", role: "tooltip", id }, explanation));
+}
+
 const numbers = new Intl.NumberFormat("en");
 
 export function count(n, noun) {

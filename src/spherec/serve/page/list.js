@@ -1,16 +1,22 @@
 // A list of items with reasons. Entries that stay glide to their new place; new ones fade in.
 
-import { count, link, make, movesGently, nameParts, titleOf } from "./dom.js";
+import { count, link, make, movesGently, nameParts, picture, term, titleOf } from "./dom.js";
 
 const GLIDE = 320; // milliseconds
-const LONGEST_BAR = 1000; // users of an item whose bar is full
 
 export class EntryList {
-  /** options: point(entry or null) when the pointer or the focus is on an entry, users(id) its number of users */
+  /**
+   * options: point(entry or null) when the pointer or the focus is on an entry, place(id) what is known of an item,
+   * most (users of the most popular item), score (what a score is; none without)
+   */
   constructor(options) {
     this.options = options;
     this.rows = new Map(); // id as text -> element
     this.element = make("ol", { class: "entries" });
+    this.heads = make("p", { class: "terms" },
+      options.score ? term("score", options.score) : null,
+      term("popularity", "How many users have the item. The bar grows with the logarithm of that number; it is full for the "
+        + `most popular item of all, which ${count(options.most, "user")} have.`));
   }
 
   update(items) {
@@ -48,8 +54,9 @@ export class EntryList {
   }
 
   fill(row, item, rank) {
-    const users = this.options.users(item.id);
-    const content = JSON.stringify([rank, users, item.because]);
+    const place = this.options.place(item.id);
+    const users = place?.users;
+    const content = JSON.stringify([rank, users, item.score, item.because]);
     row.onmouseenter = () => this.options.point(item);
     row.onmouseleave = () => this.options.point(null);
     row.onfocus = () => this.options.point(item);
@@ -59,14 +66,16 @@ export class EntryList {
       place ? ", " : "", make("a", { href: link("item", reason.id) }, titleOf(reason)),
     ]);
     const bar = make("span", { class: "bar-of-users", "aria-hidden": "true" });
-    bar.style.setProperty("--share", String(Math.min(Math.log1p(users ?? 0) / Math.log1p(LONGEST_BAR), 1)));
+    bar.style.setProperty("--share", String(Math.min(Math.log1p(users ?? 0) / Math.log1p(this.options.most), 1)));
     row.replaceChildren(
-      make("span", { class: "rank" }, String(rank)),
+      make("span", { class: "rank" }, String(rank), picture(place, "cover") ?? ""),
       make("div", { class: "what" },
         make("a", { class: "name", href: link("item", item.id), focus: () => this.options.point(item), blur: () => this.options.point(null) },
           nameParts(item)),
         reasons.length ? make("p", { class: "because" }, "because you have ", ...reasons) : null),
-      make("span", { class: "users" }, users === undefined ? "" : count(users, "user"), bar),
+      make("span", { class: "users" },
+        this.options.score && item.score !== undefined ? make("span", { class: "score" }, item.score.toFixed(2)) : null,
+        users === undefined ? "" : count(users, "user"), bar),
     );
   }
 }

@@ -19,6 +19,8 @@ const SIZES = [2, 10, 50]; // numbers of users from which an item is drawn large
 const MANY = 20_000; // items; fewer are drawn larger
 const PIXELS_AT_ONCE = 1.2e6; // of all dots, so that a frame is quick
 const INK = 64; // of an item on the pixel below it
+const DENSE = 51; // ink of a pixel that has two thirds of its colour, where few items overlap
+const NEAR = 6; // times the view of the whole map beyond which regions have no names
 
 export class MapView {
   /** options: pick(index), fetchNames(indices) -> [{index, id, name}], tip (element) */
@@ -48,6 +50,8 @@ export class MapView {
     this.order = order.sort((a, b) => this.users[b] - this.users[a] || a - b);
     this.dotSize = 0.62 * Math.min(Math.max((MANY / this.n) ** 0.35, 1), 4); // of a dot on the whole map, in pixels
     this.names.clear();
+    this.regions = [];
+    this.codes = null;
     this.marks = { selected: null, list: [], history: [], lines: [] };
     this.whole = this.measure();
     this.resize();
@@ -63,6 +67,14 @@ export class MapView {
       return sorted[Math.round(share * (this.n - 1))];
     };
     return { left: at(0, 0.01), right: at(0, 0.99), top: at(1, 0.01), bottom: at(1, 0.99) };
+  }
+
+  /** Take names of regions, and the colours of items: a number for each, 0 for none, and the colour of each number. */
+  setColours(regions, codes, colours) {
+    this.regions = regions;
+    this.codes = colours.length ? codes : null;
+    this.itemColours = colours;
+    this.redraw();
   }
 
   /** Mark items: {selected, list, history, lines: [[from, to], …]}, all by index; then show them if `fly`. */
@@ -193,12 +205,6 @@ export class MapView {
       ink: read("--map-ink"), list: read("--list"), history: read("--history"), text: read("--ink"), halo: read("--map"),
       muted: read("--muted"),
     };
-    const [red, green, blue] = [1, 3, 5].map((at) => Number.parseInt(this.colours.ink.slice(at, at + 2), 16));
-    this.palette = new Uint32Array(512);
-    for (let value = 0; value < 512; value += 1) {
-      const alpha = 0.9 * (1 - Math.exp((-value * 4) / INK / 3.2));
-      this.palette[value] = (Math.round(255 * alpha) << 24) | (blue << 16) | (green << 8) | red;
-    }
     this.redraw();
   }
 
@@ -231,17 +237,22 @@ export class MapView {
     context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
     this.drawLines(context);
     this.drawMarks(context);
-    this.drawLabels(context);
+    this.drawLabels(context, this.drawRegions(context));
+    this.placeTip();
     if (document.activeElement === this.canvas && this.usesKeys) this.drawCross(context);
     this.canvas.dataset.milliseconds = (performance.now() - begin).toFixed(1);
     this.canvas.dataset.ratio = used.ratio;
   }
 
   /** Draw all items: add their dots up in the buffer of a sheet, then give each pixel its colour. */
-  drawInk({ context, image, ink, ratio }) {
-    const { places, sizes } = this;
+  drawInk(used) {
+    const { context, image, ink, ratio } = used;
+    const { places, sizes, codes } = this;
+    const tints = codes ? (used.tints ??= [1, 2, 3].map(() => new Uint32Array(ink.length))) : [];
     const { width, height } = image;
     ink.fill(0);
+    for (const tint of tints) tint.fill(0);
+    const rgb = [this.colours.ink, ...(codes ? this.itemColours : [])].map(split);
     const scale = this.camera.scale * ratio;
     const zoom = this.camera.scale / this.fit(this.whole, 0.04).scale;
     const affordable = Math.sqrt(PIXELS_AT_ONCE / Math.max(this.inSight ?? this.n, 1)) / 2;
@@ -258,14 +269,26 @@ export class MapView {
       let k = 0;
       for (let row = y - radius; row <= y + radius; row += 1) {
         const start = row * width + x - radius;
-        for (let pixel = start; pixel <= start + 2 * radius; pixel += 1) ink[pixel] += weights[k++];
+        if (!codes) for (let pixel = start; pixel <= start + 2 * radius; pixel += 1) ink[pixel] += weights[k++];
+        else for (let pixel = start; pixel <= start + 2 * radius; pixel += 1, k += 1) {
+          ink[pixel] += weights[k];
+          for (let part = 0; part < 3; part += 1) tints[part][pixel] += weights[k] * rgb[codes[i]][part];
+        }
       }
     }
     this.inSight = inSight;
     const pixels = new Uint32Array(image.data.buffer);
+    const shades = shade(ink);
+    const [red, green, blue] = rgb[0];
+    const plain = (blue << 16) | (green << 8) | red;
     for (let pixel = 0; pixel < pixels.length; pixel += 1) {
       const value = ink[pixel];
-      pixels[pixel] = value ? this.palette[Math.min(value >> 2, 511)] : 0;
+      if (!value) pixels[pixel] = 0;
+      else if (!codes) pixels[pixel] = shades[Math.min(value >> 2, 2047)] | plain;
+      else {
+        const [r, g, b] = [tints[0][pixel] / value, tints[1][pixel] / value, tints[2][pixel] / value];
+        pixels[pixel] = shades[Math.min(value >> 2, 2047)] | (b << 16) | (g << 8) | r;
+      }
     }
     context.putImageData(image, 0, 0);
     if (context === this.context) return;
@@ -320,10 +343,39 @@ export class MapView {
     context.stroke();
   }
 
-  /** Write names where there is room: of what is marked first, then of the most popular items in sight. */
-  drawLabels(context) {
+  /** Write the names of regions while the map is seen from afar; return the boxes that they fill. */
+  drawRegions(context) {
+    const zoom = this.camera.scale / this.fit(this.whole, 0.04).scale;
+    const boxes = [];
+    if (zoom > NEAR) return boxes;
     const { width, height } = this.size();
-    const taken = [];
+    context.font = `600 ${width < 500 ? 12 : 14}px ${getComputedStyle(this.canvas).fontFamily}`;
+    context.letterSpacing = "1.5px";
+    context.textBaseline = "middle";
+    for (const { x, y, name } of this.regions) {
+      const text = shorten(name).toUpperCase();
+      const across = context.measureText(text).width;
+      const left = (x - this.camera.x) * this.camera.scale + width / 2 - across / 2;
+      const middle = (y - this.camera.y) * this.camera.scale + height / 2;
+      const box = { x: left - 6, y: middle - LABEL_HEIGHT / 2 - 2, width: across + 12, height: LABEL_HEIGHT + 4 };
+      const meets = (other) => box.x < other.x + other.width && other.x < box.x + box.width
+        && box.y < other.y + other.height && other.y < box.y + box.height;
+      if (box.x < 4 || box.x + box.width > width - 4 || middle < 12 || middle > height - 12 || boxes.some(meets)) continue;
+      boxes.push(box);
+      context.lineWidth = 4;
+      context.lineJoin = "round";
+      context.strokeStyle = this.colours.halo;
+      context.strokeText(text, left, middle);
+      context.fillStyle = this.colours.text;
+      context.fillText(text, left, middle);
+    }
+    context.letterSpacing = "0px";
+    return boxes;
+  }
+
+  /** Write names where there is room: of what is marked first, then of the most popular items in sight. */
+  drawLabels(context, taken) {
+    const { width, height } = this.size();
     const missing = [];
     const pointed = this.pointed ? [this.pointed.index, ...this.pointed.because] : [];
     const first = [...pointed, this.marks.selected ?? [], ...this.marks.list, ...this.marks.history].flat();
@@ -505,12 +557,20 @@ export class MapView {
       for (const known of await this.options.fetchNames([item])) this.learn(known);
       if (this.hovered !== item) return;
     }
-    const place = this.toScreen(item);
     const users = this.users[item];
     tip.textContent = `${this.names.get(item)?.label ?? ""} · ${users} user${users === 1 ? "" : "s"}`;
     tip.hidden = false;
+    this.placeTip();
+  }
+
+  /** Keep the tip at its item while the map moves below the pointer. */
+  placeTip() {
+    const { tip } = this.options;
+    if (tip.hidden || this.hovered === null) return;
+    const place = this.toScreen(this.hovered);
     const x = Math.min(Math.max(place.x, 90), this.size().width - 90);
-    Object.assign(tip.style, { left: `${x}px`, top: `${place.y - 14}px` });
+    const y = place.y < 44 ? place.y + 44 : place.y - 14; // below what is at the upper edge
+    Object.assign(tip.style, { left: `${x}px`, top: `${y}px` });
   }
 }
 
@@ -519,6 +579,19 @@ function sheet(canvas, width, height, ratio) {
   Object.assign(canvas, { width, height });
   const context = canvas.getContext("2d");
   return { context, image: context.createImageData(width, height), ink: new Uint32Array(width * height), ratio };
+}
+
+/** Return red, green and blue of a colour such as #5b5346. */
+function split(colour) {
+  return [1, 3, 5].map((at) => Number.parseInt(colour.slice(at, at + 2), 16));
+}
+
+/** Return how opaque a pixel is, by a fourth of its ink: where many items overlap, more ink is needed for the same. */
+function shade(ink) {
+  let [sum, n] = [0, 0];
+  for (const value of ink) if (value) [sum, n] = [sum + value, n + 1];
+  const dense = Math.max(DENSE, sum / Math.max(n, 1));
+  return Uint32Array.from({ length: 2048 }, (_, value) => Math.round(235 * (1 - Math.exp((-value * 4) / dense))) << 24);
 }
 
 /** Return a soft dot: the ink of each pixel around its centre. */

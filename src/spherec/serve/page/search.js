@@ -73,7 +73,7 @@ export function searchField(place, options) {
       make("span", { class: "name" }, kind === "item" ? nameOf(found) : `User ${found.id}`),
       make("span", { class: "count" }, kind === "item" ? count(found.users, "user") : count(found.items, "item")),
     ));
-    const nothing = `Nothing begins with “${query}”. Try another word of the name.`;
+    const nothing = `Nothing is called “${query}”, or nearly so. Try another word of the name.`;
     list.replaceChildren(...(rows.length ? rows : [make("p", { class: "empty" }, nothing)]));
     status.textContent = rows.length ? `${rows.length} found` : nothing;
     active = -1;
