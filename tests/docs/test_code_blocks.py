@@ -150,7 +150,7 @@ def test_few_blocks_are_not_run():
 
 def test_the_pages_that_must_run_do():
     own = {f"docs/how-to/own-{part}.md" for part in ("metric", "sampler", "loss", "baseline", "export")}
-    wanted = {"README.md", "docs/tutorial.md", "docs/indexes.md", "docs/how-to/from-implicit.md"} | own
+    wanted = {"README.md", "docs/tutorial.md", "docs/indexes.md", "docs/how-to/coming-from.md"} | own
     assert wanted <= {name_of(page) for page in WITH_PYTHON}
 
 

@@ -18,6 +18,7 @@ from spherec.data.event_weights import EVENT_RULES, EventWeights
 from spherec.data.events import Duplicates, Events, IdColumn, Step, check_lowest_weight, pair_keys
 from spherec.data.frames import binary_rows, column_of, item_names_in, warn_unread_column
 from spherec.data.ids import IdMap, decode_ids, decode_names, encode_ids, encode_names
+from spherec.data.notebook_table import NotebookTable
 from spherec.data.output_files import atomic_write
 from spherec.errors import ArgumentError, DataError, check_choice, quote
 from spherec.lazy import Lazy
@@ -53,7 +54,7 @@ class FrameRules(Rules, total=False):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Interactions:
+class Interactions(NotebookTable):
     """Binary interactions of U users with I items, as sorted rows without duplicates (CSR), with external ids.
 
     Users and items without any interaction may be among them: the parts of a split keep the ids of the whole.
@@ -328,6 +329,9 @@ class Interactions:
 
     def __repr__(self) -> str:
         return f"Interactions(users={self.n_users:,}, items={self.n_items:,}, pairs={len(self):,})"
+
+    def _list_columns(self) -> dict[str, list[Any]]:
+        return {"users": [self.n_users], "items": [self.n_items], "pairs": [len(self)]}
 
 
 def as_interactions(data: Any, *, orientation: Orientation | None = None, **columns: str | None) -> Interactions:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr
 
+from spherec.data.notebook_table import NotebookTable
 from spherec.errors import ArgumentError, quote
 from spherec.evaluation.metrics import Metric, RankedLists, Values, compute_metric, mean_of
 
@@ -49,7 +50,7 @@ class PerUser(_ByName[Values]):
 
 
 @dataclass(frozen=True, repr=False)
-class Scores(_ByName[float]):
+class Scores(_ByName[float], NotebookTable):
     """The metrics of a model at list length K, as attributes and by name: `scores.ndcg` is `scores["ndcg"]`.
 
     A metric of users is the mean over those who have anything held out, users with NaN left out. Shares are fractions:

@@ -14,6 +14,7 @@ from spherec.artifact import WHOLE, Artifact, Portion
 from spherec.data.features import Features
 from spherec.data.ids import Ids, Unknown
 from spherec.data.interactions import Interactions, Orientation, as_interactions
+from spherec.data.notebook_table import NotebookTable
 from spherec.device import DeviceName, enough_memory, resolve
 from spherec.errors import ArgumentError, NothingNewWarning, check_number, quote, refuse_unknown
 from spherec.evaluation.validation import hold_out
@@ -114,7 +115,7 @@ class TrainingOptions(TypedDict, total=False):
     "The same for a loss of your own."
 
 
-class CML(TrainedModel):
+class CML(TrainedModel, NotebookTable):
     """Collaborative metric learning: users and items in one space, where a user's nearest items are recommended.
 
     Example:
@@ -349,6 +350,11 @@ class CML(TrainedModel):
         loss, sampler, state = type(self.config.loss).__name__, type(self.config.sampler).__name__, self._current
         knows = "not trained" if state is None else f"{state.data.n_users:,} users, {state.data.n_items:,} items"
         return f"CML({loss}, {sampler}, dim={self.config.dim}: {knows})"
+
+    def _list_columns(self) -> dict[str, list[Any]]:
+        sizes = {"users": self.data.n_users, "items": self.data.n_items} if self._current else {"users": "not trained"}
+        table = {"loss": type(self.config.loss).__name__, "dim": self.config.dim, **sizes}
+        return {name: [value] for name, value in table.items()}
 
     @classmethod
     def load(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from spherec.data.ids import Ids, list_ids
 from spherec.data.interactions import Interactions
+from spherec.data.notebook_table import NotebookTable
 from spherec.data.output_files import atomic_write, refuse_unwritable, temporary_folder
 from spherec.errors import ArgumentError, MissingPackageError, require_polars
 from spherec.ranking import Ranking
@@ -73,7 +74,7 @@ _Record = TypeVar("_Record")
 
 
 @dataclass(frozen=True, repr=False)
-class Results(Sequence[_Record], Generic[_Record]):
+class Results(NotebookTable, Sequence[_Record], Generic[_Record]):
     """Records of one kind, list after list, each list best first."""
 
     kind: Callable[..., _Record]

@@ -37,15 +37,7 @@ from spherec.lazy import Lazy
 from spherec.ranking import ExactRanker, MergedRanker, Ranker, Ranking
 from spherec.ranking.diversity import POOL, diversify
 from spherec.ranking.index_file import IndexFiles
-from spherec.ranking.ranker import (
-    Asked,
-    Indices,
-    LeftOut,
-    check_indices,
-    check_queries,
-    refuse_idle_dial,
-    refuse_nan,
-)
+from spherec.ranking.ranker import Asked, Indices, LeftOut, check_indices, check_queries, refuse_idle_dial, refuse_nan
 from spherec.recommender.fold_in import FoldIn
 from spherec.recommender.results import (
     Reason,
