@@ -87,7 +87,7 @@ class Experiment(ComparisonPlan):
         """
         content = tomllib.loads(text)
         common = content.pop("all", {})
-        rows = tuple(_read_row(overlay(common, table)) for table in content.pop("rows", []))
+        rows = tuple(_read_row(table, common) for table in content.pop("rows", []))
         return cls(rows, **content)
 
     @classmethod
@@ -96,12 +96,12 @@ class Experiment(ComparisonPlan):
         return cls.from_toml((resources.files("spherec.lab") / f"{name}.toml").read_text(encoding="utf-8"))
 
 
-def _read_row(content: Mapping[str, Any]) -> Row:
-    settings = dict(content)
+def _read_row(table: Mapping[str, Any], common: Mapping[str, Any]) -> Row:
+    settings = dict(table)
     name, preset = settings.pop("name"), settings.pop("preset", "two-stage")
     grid, mmr_at_most = settings.pop("grid", {}), settings.pop("mmr_at_most", None)
     combinations = [dict(zip(grid, values, strict=True)) for values in product(*grid.values())]
-    return Row(name, PAPER_SETTINGS[preset].change(settings), combinations, mmr_at_most)
+    return Row(name, PAPER_SETTINGS[preset].change(overlay(common, settings)), combinations, mmr_at_most)
 
 
 class Reproduction(Comparison):
