@@ -57,7 +57,17 @@ TRAIN = ["train", "events.csv", "-o", "model.spherec", "--force", "--epochs", st
 COMMANDS = {
     "train": TRAIN,
     # Fewer candidates than items, as in a catalogue of the usual size: with the default, stage one takes all 200.
-    "step": [*TRAIN, "--set", "sampler.candidates=20", "--set", "batch_size=32", "--dim", "16"],
+    "step": [
+        *TRAIN,
+        "--preset",
+        "two-stage",
+        "--set",
+        "sampler.candidates=20",
+        "--set",
+        "batch_size=32",
+        "--dim",
+        "16",
+    ],
     "recommend": ["recommend", "model.spherec", "u3"],  # the last, because `way_to_product` watches to the end
 }
 

@@ -55,6 +55,7 @@ def main() -> None:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="release-") as name:
         folder = Path(name)
+        copy_checkout(folder / "checkout")  # now: the tests are those of the wheel, whatever is edited meanwhile
         wheel = build(folder / "dist")
         bases = [folder / f"python-{number}/required" for number in range(len(asked.python))]
         for python, base in zip(asked.python, bases, strict=True):
@@ -74,6 +75,14 @@ def build(folder: Path) -> Path:
     assert sorted(names[0]) == sorted(names[1]), "the source archive gives another wheel"
     print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB, {source.name}: {source.stat().st_size / 1e6:.1f} MB")
     return wheel
+
+
+def copy_checkout(checkout: Path) -> None:
+    """Copy what git tracks, but for the package."""
+    for name in filter(None, run(["git", "ls-files", "-z"], ROOT).split("\0")):
+        if not name.startswith("src/"):
+            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, checkout / name)
 
 
 def check_python(python: str, wheel: Path, base: Path, extras: list[str]) -> None:
@@ -124,10 +133,6 @@ def run_tests(base: Path, wheel: Path, checkout: Path, processes: int) -> None:
     own = copy(base, base.with_name("tested"))
     install(own, wheel, "dev")
     (package,) = own.glob("lib/python*/site-packages/spherec")
-    for name in filter(None, run(["git", "ls-files", "-z"], ROOT).split("\0")):
-        if not name.startswith("src/"):
-            (checkout / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, checkout / name)
     (checkout / "src").mkdir()
     (checkout / "src/spherec").symlink_to(package)
     pytest: list[str | Path] = [own / "bin/python", "-m", "pytest", "-p", "no:cacheprovider"]
