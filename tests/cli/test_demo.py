@@ -13,9 +13,12 @@ def test_demo_trains_scores_and_recommends(spherec, tmp_path, monkeypatch):
     offered_by_file = [book.item for book in load("demo.spherec").recommend("247752")]
     assert spherec("demo", "--epochs", 1).err.startswith("error: demo.spherec exists already")
     assert "training on fold 0" in done.err
-    for text in ("240,020", "the paper, 4 folds", "4.12", "4.5", "Reader 247752 likes"):
+    for text in ("240,020", "the paper, 4 folds", "4.12", "4.5", "the default model, fold 0", "Reader 247752 likes"):
         assert text in done.out
-    before, after = done.out.split("and may like")
+    before, after = (
+        done.out.split("by the paper's model, may like")[0],
+        done.out.split("by the default model, may like")[1],
+    )
     liked, offered = (re.findall(r"│ (\w{10}) │", part) for part in (before, after))
     assert len(offered) == 10
     assert offered == offered_by_file
