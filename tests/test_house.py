@@ -14,21 +14,21 @@ import spherec
 
 ROOT = Path(__file__).parents[1]
 CEILINGS = {  # ground and kernels have iALS as a start, lab the baselines and the protocol of the family
-    "ground": 2200 + 240,
+    "ground": 2200 + 255,
     "kernels": 2700 + 230,
     "data": 4310 + 420 + 152 + 40,  # kinds of events and databases; the store of events; tables in notebooks
-    "training": 1530,
+    "training": 1540,
     "ranking, evaluation": 1795,
-    "recommender": 2170,
+    "recommender": 2170 + 90,  # new users in closed form
     "distributed": 1655,
     "lab": 3150,
     "serve": 2020 + 200 + 80,  # events; the page
     "export": 440,
     "adapters": 300,
-    "cli": 2320 + 30,
+    "cli": 2320 + 40,
     "bench": 0,
 }
-CORE, SOURCE, TESTS = 15_770, 25_960, 25_605
+CORE, SOURCE, TESTS = 15_890, 26_080, 25_650
 SCRIPTS = 4_095
 
 OPTIONS, COMMAND = 193 + 6, (20, 60)

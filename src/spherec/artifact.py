@@ -59,7 +59,7 @@ class FoldInSettings:
 
         With reach, it is undone as in the middle of the dial.
         """
-        loss = config.loss.resolve(data)
+        loss = config.loss.resolve(data, config.dim)
         correction = (loss.bias_correction or 0.0) if config.sampler.gives_log_q else 0.0
         return cls(config.sampler.law(data), loss.distance_scale, correction * (MIDDLE_OF_DIAL if config.reach else 1))
 

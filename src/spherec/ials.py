@@ -40,8 +40,10 @@ from spherec.start import Start
 _CPU = torch.device("cpu")
 _BLOCK = 1 << 13  # rows of a product
 _FIRST = 0.1  # times 1/√D: standard deviation of the first items
-_WEIGHTS = (100.0, 300.0, 1000.0, 3000.0)  # of the catalogue
-_HIDDEN, _SMALL_DIM, _SMALL_SWEEPS, _MOST_USERS, _BLOCK_OF_USERS = 0.1, 128, 4, 500, 64  # to choose among them
+_WEIGHTS = (100.0, 300.0, 1000.0, 3000.0)  # of the catalogue, to choose among
+_WEAKER, _CLEARLY = 0.3, 1.025  # a weaker λ must be so much better, because the small fits need less of it
+_DIAL = 0.75  # of the lists by which they are compared
+_HIDDEN, _SMALL_DIM, _SMALL_SWEEPS, _MOST_USERS, _BLOCK_OF_USERS = 0.1, 64, 4, 300, 64  # for the choice
 
 
 @dataclass(frozen=True)
@@ -84,9 +86,9 @@ class Ials(Start):
 
     catalogue_weight: float | None = None
     """αI: weight of all items together, pairs or not, in the sum of one user, where a pair weighs 1. By default it is
-    chosen among 100, 300, 1000 and 3000 on a tenth of the pairs, by four smaller fits."""
+    chosen among 100, 300, 1000 and 3000 on a tenth of the pairs, by small fits."""
     regularization: float = 0.01
-    "λ."
+    "λ. Where the weight is chosen, three tenths of λ are taken if that is clearly better."
     nu: float = 1.0
     "ν: 1 regularises a row by its weight in the sum, 0 all rows alike."
     sweeps: int = 8
@@ -115,15 +117,19 @@ class Ials(Start):
             return replace(self, catalogue_weight=_WEIGHTS[1])
         users = np.flatnonzero(hidden.items_per_user)
         users = rng.stream(seed, "users to choose on").permutation(users)[:_MOST_USERS]
-        small = replace(self, sweeps=min(self.sweeps, _SMALL_SWEEPS))
 
-        def quality(weight: float) -> float:
-            tried = replace(small, catalogue_weight=weight)
-            return _mean_gain(
-                fit_ials(shown, min(dim, _SMALL_DIM), tried, seed=seed, device=device), shown, hidden, users
-            )
+        def quality(trial: Ials) -> float:
+            small = replace(trial, sweeps=min(self.sweeps, _SMALL_SWEEPS))
+            factors = fit_ials(shown, min(dim, _SMALL_DIM), small, seed=seed, device=device)
+            return _mean_gain(factors.to_sphere(self.reach_share, seed), shown, hidden, users)
 
-        return replace(self, catalogue_weight=max(_WEIGHTS, key=quality))
+        trials = [
+            [replace(self, catalogue_weight=weight, regularization=share * self.regularization) for weight in _WEIGHTS]
+            for share in (1.0, _WEAKER)
+        ]
+        qualities = {trial: quality(trial) for part in trials for trial in part}
+        as_given, weaker = (max(part, key=qualities.__getitem__) for part in trials)
+        return weaker if qualities[weaker] > _CLEARLY * qualities[as_given] else as_given
 
     def vectors(self, data: Interactions, dim: int, subspaces: int, seed: int, device: torch.device) -> DenseVectors:
         """Return the factors of each subspace, from another seed in each."""
@@ -163,11 +169,12 @@ def fit_ials(
         return Factors(users.rows[users.row_of], items.rows[items.row_of])
 
 
-def _mean_gain(factors: Factors, shown: Interactions, hidden: Interactions, users: NDArray[np.int64]) -> float:
+def _mean_gain(vectors: DenseVectors, shown: Interactions, hidden: Interactions, users: NDArray[np.int64]) -> float:
     """Return the mean of 1 / log2(rank + 1) over hidden pairs of these users; ranks are among items not shown."""
     gains = []
     for block in np.split(users, range(_BLOCK_OF_USERS, len(users), _BLOCK_OF_USERS)):
-        scores = factors.users[torch.tensor(block, device=factors.users.device)] @ factors.items.T
+        scores = vectors.users(torch.tensor(block, device=vectors.device)) @ vectors.item_table.T  # (b, I)
+        scores += _DIAL * vectors.reach if vectors.reach is not None else 0
         for user, row in zip(block.tolist(), scores.cpu().numpy(), strict=True):  # (I,)
             row[shown.items_of(user)] = -np.inf
             ranks = (row > row[hidden.items_of(user), None]).sum(1)  # (h,)

@@ -18,7 +18,7 @@ from spherec.training import Crew
 from spherec.training.step import Run
 
 ROOT = Path(__file__).parents[2]
-QUICK = ("--device", "cpu", "--epochs", 3, "--dim", 8, "--set", "batch_size=64")
+QUICK = ("--preset", "two-stage", "--device", "cpu", "--epochs", 3, "--dim", 8, "--set", "batch_size=64")
 
 
 @pytest.fixture

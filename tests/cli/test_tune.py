@@ -73,7 +73,7 @@ def test_a_line_for_each_trial_and_for_the_best(tune):
 
 
 def test_what_is_searched_if_nothing_is_said_is_shown_first(tune):
-    done = tune("--trials", 1)
+    done = tune("--preset", "two-stage", "--trials", 1)
     first = done.err.splitlines()[0]
     for name in ("loss.margin=", "optimizer.learning_rate=", "sampler.beta=", "sampler.sharpness="):
         assert name in first

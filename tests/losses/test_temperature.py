@@ -17,7 +17,9 @@ def test_it_is_that_of_the_formula():
     data = interactions(random_rows(40, 50, 0.1))
     matrix = data.matrix.toarray()
     users, items, pairs = (matrix.any(1)).sum(), (matrix.any(0)).sum(), matrix.sum()
-    assert temperature_for(data) == pytest.approx(0.65 / math.log(users * items / pairs / 2), abs=1e-3)
+    expected = 0.65 / math.log(users * items / pairs / 2)
+    assert temperature_for(data) == temperature_for(data, 1024) == pytest.approx(expected, abs=1e-3)
+    assert temperature_for(data, 128) == pytest.approx(expected * 4**0.2, abs=1e-3)
 
 
 EDGES = {
@@ -49,6 +51,6 @@ def test_users_and_items_without_pairs_do_not_count_and_a_given_one_stays():
     rows = random_rows(20, 30, 0.1)
     data = interactions(rows)
     assert temperature_for(interactions(np.pad(rows, ((5, 35), (7, 53))))) == temperature_for(data)
-    assert Softmin(0.3).resolve(data) == Softmin(0.3)
-    assert Softmin().resolve(data) == Softmin(temperature_for(data))
-    assert Hinge(0.5).resolve(data) == Hinge(0.5)
+    assert Softmin(0.3).resolve(data, 8) == Softmin(0.3)
+    assert Softmin().resolve(data, 64) == Softmin(temperature_for(data, 64))
+    assert Hinge(0.5).resolve(data, 8) == Hinge(0.5)

@@ -14,6 +14,7 @@ from spherec.evaluation import Validation
 from spherec.recommender import CML
 from spherec.recommender.progress import show_progress
 from spherec.training import EpochRecord, History, Training
+from spherec.training.config import PRESETS
 from tests.recommender.models import model_of, small
 from tests.training.runs import same, train
 
@@ -91,7 +92,7 @@ def test_every_field_of_training_is_a_parameter_with_its_default_and_documented(
     for name, parameter in parameters.items():
         assert parameter.kind is parameter.KEYWORD_ONLY
         assert f"\n    {name}: " in inspect.getdoc(CML), "help(spherec.CML) explains every setting"
-        assert parameter.default == getattr(Training(), name, "auto")
+        assert parameter.default == getattr(PRESETS["fast"].training, name, "auto")
     with pytest.raises(TypeError, match=r"^CML\(\) .* 'gamma'"):
         CML(gamma=0.3)
     with pytest.raises(ArgumentError, match="gamma"):

@@ -11,11 +11,12 @@ import spherec
 from spherec.artifact import Artifact
 from spherec.data.interactions import Interactions
 from spherec.geometry import DenseVectors
+from spherec.ials import Ials, fit_ials
 from spherec.recommender.fold_in import FoldIn
 from spherec.sampling import Hard, Popularity, TwoStage, Uniform
-from spherec.training import History, Trained, Training
+from spherec.training import History, Run, Trained, Training, train
 from tests.recommender.models import ITEMS, USERS, model_of, small
-from tests.sampling.checks import directions, sparse
+from tests.sampling.checks import directions, random_rows, sparse
 
 DATA = small(density=0.3)
 MODEL = model_of(DATA)
@@ -131,3 +132,28 @@ def test_folding_in_adds_users_and_moves_nothing():
     old = [DATA.item_ids[int(item)] for item in DATA.items_of(3)]
     lists = [one.item for one in larger.recommend("u3", 4)]
     assert lists == [one.item for one in MODEL.recommend_for([*old, lacking], 4)], "by old and new items together"
+
+
+# --- In closed form --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dim", [16, 4], ids=["fewer items than dimensions", "more"])
+@pytest.mark.parametrize("subspaces", [1, 2])
+def test_a_model_that_is_its_start_places_users_as_its_factors_do(dim, subspaces):
+    data = Interactions.from_matrix(random_rows(120, 40, 0.15, 3))
+    settings = Ials(catalogue_weight=20.0, regularization=0.05, sweeps=30)
+    config = Training(dim=dim * subspaces, subspace_dim=dim, reach=True, start=settings, epochs=0)
+    fold_in = FoldIn(Artifact.of(train(Run(data, config)), data))
+    factors = [fit_ials(data, dim, settings, seed=config.seed + one) for one in range(subspaces)]
+    likeness = []
+    for user in range(40):
+        items = data.items_of(user)
+        parts = []
+        for factor in factors:
+            table = factor.items.double().numpy()
+            system = settings.catalogue_weight / 40 * table.T @ table + table[items].T @ table[items]
+            system += np.eye(dim) * settings.regularization * (len(items) + settings.catalogue_weight)
+            row = np.linalg.solve(system, table[items].sum(0))
+            parts.append(row / np.linalg.norm(row) / subspaces**0.5)
+        likeness.append(fold_in.place(items).numpy() @ np.concatenate(parts))
+    assert min(likeness) > 0.999

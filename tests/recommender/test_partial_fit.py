@@ -93,7 +93,7 @@ def test_validation_is_held_out_of_the_new_pairs_alone():
 
 
 def test_the_length_goes_by_the_share_of_new_pairs():
-    config = CML(epochs=100).config
+    config = CML.preset("two-stage", epochs=100).config
     known = np.ones(10_000, dtype=bool)
     for new, epochs in ((1, 3), (9, 3), (100, 10), (2_500, 50), (10_000, 100)):
         growth = Growth(Interactions.from_matrix(np.ones((100, 100))), ~known)

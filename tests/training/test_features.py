@@ -134,7 +134,9 @@ def test_the_share_of_rows_that_are_left_out():
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS.values(), ids=SAMPLERS)
-@pytest.mark.parametrize("loss", [Hinge(), Hinge(rank_weight=True), Softmin()], ids=["hinge", "rank weight", "softmin"])
+@pytest.mark.parametrize(
+    "loss", [Hinge(), Hinge(rank_weight=True), Softmin(0.2)], ids=["hinge", "rank weight", "softmin"]
+)
 @pytest.mark.parametrize("settings", [{}, {"subspace_dim": 4, "reach": True}], ids=["one space", "subspaces, reach"])
 def test_each_loss_and_sampler_learns(loss, sampler, settings):
     result = trained(loss=loss, sampler=sampler, features=features_of(without=[1, 5]), **settings)

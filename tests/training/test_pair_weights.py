@@ -105,7 +105,9 @@ def test_equal_weights_change_nothing_and_others_do():
 
 
 def fitted(data=None, **options):
-    return spherec.CML(dim=8, epochs=2, device="cpu").fit(weighed() if data is None else data, validation=0, **options)
+    return spherec.CML.preset("two-stage", dim=8, epochs=2, device="cpu").fit(
+        weighed() if data is None else data, validation=0, **options
+    )
 
 
 def test_a_model_keeps_the_weights_of_its_pairs(tmp_path):

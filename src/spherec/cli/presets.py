@@ -13,7 +13,7 @@ from spherec.cli._output import grid, note, show
 from spherec.data.input_files import read_text_file
 from spherec.errors import ArgumentError, DataError, quote
 from spherec.training import Training
-from spherec.training.config import PRESETS, find_preset, overlay
+from spherec.training.config import PRESETS, change_default, find_preset, overlay
 
 model_option = partial(option, panel="Model (by default as in the preset)")
 
@@ -22,7 +22,7 @@ model_option = partial(option, panel="Model (by default as in the preset)")
 class ModelSettings:
     """Options that name settings."""
 
-    preset: str = model_option("Preset; 'spherec presets' lists them.", "PRESET", "--preset", default="two-stage")
+    preset: str | None = model_option("Preset; 'spherec presets' lists them. Default: fast.", "PRESET")
     config: Path | None = model_option("TOML file of settings, named as in --set.", "FILE")
     settings: list[str] | None = model_option(
         "Any setting, such as sampler.beta=0.6. May be repeated.", "NAME=VALUE", "--set"
@@ -33,7 +33,7 @@ class ModelSettings:
         table = read_settings(self.config, self.settings or [])
         for name, value in options.items():
             table = table if value is None else overlay(table, {name: value})
-        return find_preset(self.preset).change(table)
+        return change_default(table) if self.preset is None else find_preset(self.preset).change(table)
 
 
 def read_settings(file: Path | None, settings: Sequence[str]) -> dict[str, Any]:

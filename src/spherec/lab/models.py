@@ -257,7 +257,11 @@ class OurModel(ComparedModel):
         settings, share = dict(settings), settings.get(_TEMPERATURE, 1.0)
         settings.pop(_TEMPERATURE, None)
         config = replace(apply_settings(self.config, settings), seed=seed)
-        return config if share == 1 else config.change({"loss": {"temperature": share * temperature_for(data)}})
+        return (
+            config
+            if share == 1
+            else config.change({"loss": {"temperature": share * temperature_for(data, config.dim)}})
+        )
 
     def measure(self, part: Fold, settings: Settings, context: FitContext) -> Cost:
         """Measure the time of a step, by some on a few pairs, and of a start as a whole."""

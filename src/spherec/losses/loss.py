@@ -53,10 +53,13 @@ class Loss(ABC):
         """Tell which pairs (B,) still teach something; a run reports their share."""
         return self(triplets) > 0
 
-    def resolve(self, data: Interactions) -> "Loss":
-        """Return the loss with the settings filled in that come from the data; by default there are none."""
-        del data
+    def resolve(self, data: Interactions, dim: int) -> "Loss":  # noqa: ARG002
+        """Return the loss with the settings filled in that come from data and dimensions; by default there are none."""
         return self
+
+    def lengthen(self, dim: int) -> float:  # noqa: ARG002
+        """Return by how much the default epochs are multiplied in D dimensions."""
+        return 1.0
 
     @property
     def distance_scale(self) -> float:

@@ -7,7 +7,9 @@ are drawn often count less. With negatives drawn by popularity, a smaller γ lea
 
 By default τ comes from the data: 1/τ = (log(U · I / E) − log 2) / 0.65, with E pairs, and τ is at most 1. Chen et al.,
 Adap-τ (WWW 2023), have the mean score of positives less that of all pairs where 0.65 stands; at the end of our runs it
-was 0.45 to 0.77.
+was 0.45 to 0.77. In a space of D < 512 dimensions, τ is (512 / D)^0.2 times as high and the default number of epochs
+(512 / D)^½ times: few dimensions cannot tell all items apart, and learn longer to tell most of them. D below 64 counts
+as 64.
 """
 
 import math
@@ -24,6 +26,7 @@ from spherec.losses.loss import Loss, Triplets
 _GAP = 0.65  # mean score of positives less that of all pairs, at the end of a run
 _WITHOUT_DATA = 0.1  # temperature
 _HIGHEST = 1.0  # temperature, from a density of a quarter of all pairs on
+_NARROW, _ROOMY = 64, 512  # dimensions between which τ and the epochs depend on their number
 
 
 @dataclass(frozen=True)
@@ -50,8 +53,11 @@ class Softmin(Loss):
         """Tell which pairs (B,) have a negative nearer than the positive."""
         return triplets.nearest() < triplets.positive
 
-    def resolve(self, data: Interactions) -> "Softmin":
-        return self if self.temperature is not None else replace(self, temperature=temperature_for(data))
+    def resolve(self, data: Interactions, dim: int) -> "Softmin":
+        return self if self.temperature is not None else replace(self, temperature=temperature_for(data, dim))
+
+    def lengthen(self, dim: int) -> float:
+        return math.sqrt(_lack_of_room(dim))
 
     @property
     def distance_scale(self) -> float:
@@ -63,11 +69,15 @@ class Softmin(Loss):
         return self.gamma
 
 
-def temperature_for(data: Interactions) -> float:
-    """Return τ for this data: the denser it is, the higher."""
+def temperature_for(data: Interactions, dim: int = _ROOMY) -> float:
+    """Return τ for this data in D dimensions: the denser it is and the fewer they are, the higher."""
     items = np.count_nonzero(data.users_per_item)
     depth = math.log(max(data.active_users * items / max(data.n_pairs, 1), 1.0)) - math.log(2)
-    return round(min(_GAP / depth, _HIGHEST) if depth > 0 else _HIGHEST, 3)
+    return round(min(_GAP / depth * _lack_of_room(dim) ** 0.2, _HIGHEST) if depth > 0 else _HIGHEST, 3)
+
+
+def _lack_of_room(dim: int) -> float:
+    return _ROOMY / min(max(dim, _NARROW), _ROOMY)
 
 
 def softmin(triplets: Triplets, temperature: float, gamma: float) -> Tensor:

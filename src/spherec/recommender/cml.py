@@ -41,15 +41,14 @@ from spherec.recommender.trained_model import ModelState, TrainedModel, look_up
 from spherec.sampling import Sampling
 from spherec.start import Start
 from spherec.training import Crew, ProgressCallback, Run, RunFiles, Trained, Training, join, train
-from spherec.training.config import advise, find_preset
+from spherec.training.config import DEFAULT_PRESET, advise, change_default, find_preset
 
-_DEFAULT = Training()
 _MOST_ADVICE = 2  # sentences for one run
 _GATE_SHARE = 0.1  # of the new pairs, on which an update is measured
 
 
 class CMLSettings(TypedDict, total=False):
-    """Types of the settings. `CML` explains them, and `Training` has their defaults."""
+    """Types of the settings, which `CML` explains."""
 
     dim: int
     subspace_dim: int | None
@@ -119,12 +118,14 @@ class CML(TrainedModel, NotebookTable):
     """Collaborative metric learning: users and items in one space, where a user's nearest items are recommended.
 
     Example:
-        model = spherec.CML(dim=64, loss=spherec.Hinge(margin=1.0), sampler=spherec.TwoStage(negatives=5), seed=1)
+        model = spherec.CML(dim=128, seed=1)
         model.fit(data)
         model.recommend("ann", k=10)
 
-    The defaults are those of the preset "two-stage". Begin from others with `CML.preset("accurate", dim=256)`. For
-    `loss`, `sampler` and `optimizer`, a dict changes some fields and keeps the others, as `optimizer={"beta1": 0.8}`.
+    The defaults are those of the preset "fast". With a loss or a sampler of your choice, such as
+    `CML(loss=spherec.Hinge(margin=0.5))`, they are those of "two-stage", the paper's method. Begin from another with
+    `CML.preset("accurate", dim=256)`. For `loss`, `sampler`, `optimizer` and `start`, a dict changes some fields and
+    keeps the others, as `optimizer={"beta1": 0.8}`.
 
     Args:
         device: Where the model trains: "auto" (a GPU if there is one), "cpu" or "cuda".
@@ -157,16 +158,15 @@ class CML(TrainedModel, NotebookTable):
         super().__init__()
         refuse_unknown("CML", settings, CMLSettings)
         self.device: DeviceName = device
-        self.config = _DEFAULT.change(settings)
+        self.config = change_default(settings)
         resolve(device)  # a missing device is an error now, not after the data is read
 
     @classmethod
     def preset(cls, name: str, *, device: DeviceName = "auto", **changes: Any) -> Self:
         """Return an untrained model with the settings of a preset, and changes to them, as `CML` takes them.
 
-        "accurate" has the best lists, "fast" nearly as good ones in a ninth of the time, "quick" good ones in seconds;
-        "two-stage" is the default.
-        For example `CML.preset("accurate", dim=256, loss={"gamma": 0.5})`.
+        "fast" is the default, "accurate" has better lists for more time, "quick" good ones in seconds, and "two-stage"
+        is the paper's method. For example `CML.preset("accurate", dim=256, loss={"gamma": 0.5})`.
         """
         return cls.from_config(find_preset(name).change(changes), device=device)
 
@@ -396,7 +396,9 @@ class CML(TrainedModel, NotebookTable):
 
 
 # `help(CML)` shows every setting with its default.
-_SETTINGS = [Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in vars(_DEFAULT).items()]
+_SETTINGS = [
+    Parameter(name, Parameter.KEYWORD_ONLY, default=value) for name, value in vars(find_preset(DEFAULT_PRESET)).items()
+]
 _GIVEN = list(signature(CML.__init__).parameters.values())[:-1]
 CML.__init__.__signature__ = Signature([*_GIVEN, *_SETTINGS])  # type: ignore[attr-defined]
 

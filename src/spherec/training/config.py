@@ -53,8 +53,9 @@ _TYPE_NAMES = {float: "a number", int: "a whole number", bool: "true or false", 
 class Training:
     """Settings of a run.
 
-    The defaults are the paper's loss, dimensions, margin and batch size, with the two-stage sampler as it works best on
-    live vectors, a learning rate ten times the paper's (it trains as well, in a tenth of the time) and no penalty.
+    The defaults are those of the preset `two-stage`: the paper's loss, dimensions, margin and batch size, with the
+    two-stage sampler as it works best on live vectors, a learning rate ten times the paper's (it trains as well, in a
+    tenth of the time) and no penalty.
     """
 
     dim: int = 128
@@ -139,13 +140,15 @@ class Training:
 
     def resolve(self, data: Interactions) -> "Training":
         """Return the settings with those of the loss filled in that come from the data."""
-        return replace(self, loss=self.loss.resolve(data))
+        return replace(self, loss=self.loss.resolve(data, self.dim))
 
     def plan(self, pairs: int) -> "Plan":
         """Return the length of a run on this many pairs, with every default filled in."""
         steps = -(-pairs // self.batch_size)  # in an epoch
         usual_epochs = max(self.loss.default_epochs, -(-self.loss.default_steps // steps))
-        epochs = math.ceil(self.effort * usual_epochs) if self.epochs is None else self.epochs
+        epochs = (
+            math.ceil(self.effort * self.loss.lengthen(self.dim) * usual_epochs) if self.epochs is None else self.epochs
+        )
         usual_looks = max(_EPOCHS_BETWEEN_LOOKS, -(-_STEPS_BETWEEN_LOOKS // steps))
         return Plan(
             epochs=epochs,
@@ -319,28 +322,29 @@ _ACCURATE = Training(
 _FAST = replace(
     _ACCURATE,
     dim=512,
-    mainstream=0.5,
-    effort=0.5,
+    subspace_dim=None,
+    start=Ials(),
+    effort=0.2,
     batch_size=512,
-    sampler=Popularity(negatives=500, beta=0.5, shared=True),
-    optimizer=Adam(learning_rate=1e-2, schedule="cosine"),
+    sampler=Popularity(negatives=250, beta=0.5, shared=True),
 )
 _QUICK = replace(
     _FAST,
-    subspace_dim=None,
     mainstream=0.75,
-    start=Ials(),
     epochs=0,
     optimizer=Adam(learning_rate=1e-3, schedule="cosine"),  # of updates: a higher rate destroys the start
 )
 
 PRESETS = {
-    "two-stage": Preset(Training(), "the default: the paper's two-stage sampling on live vectors, tuned"),
-    "accurate": Preset(_ACCURATE, "the best lists: softmin with reach, in four subspaces of 256 dimensions"),
-    "quick": Preset(_QUICK, "good lists in seconds: factors of iALS on the sphere, in closed form, without training"),
-    "fast": Preset(_FAST, "good lists soon: the same with half the dimensions and epochs, a fourth of the negatives"),
+    "fast": Preset(_FAST, "the default: a few epochs of softmin with reach, from a start in closed form"),
+    "accurate": Preset(_ACCURATE, "the best lists: 30 epochs from random vectors, in four subspaces of 256 dimensions"),
+    "quick": Preset(_QUICK, "good lists in seconds: the start of 'fast' alone, without training"),
+    "two-stage": Preset(Training(), "the paper's method: hinge with two-stage sampling on live vectors, tuned"),
 }
 """The only list of presets: help texts, documentation and comparisons are made from it."""
+
+DEFAULT_PRESET = "fast"
+"""The preset of `CML()` and `spherec train`."""
 
 
 def find_preset(name: str) -> Training:
@@ -349,17 +353,22 @@ def find_preset(name: str) -> Training:
     return PRESETS[name].training
 
 
+def change_default(changes: Mapping[str, Any]) -> Training:
+    """Return the settings of the default preset with changes.
+
+    With a loss or sampler of another kind, or an object, they are those of the paper's method, "two-stage".
+    """
+    parts = [changes[name] for name in ("loss", "sampler") if name in changes]
+    is_other = any(not isinstance(part, Mapping) or "kind" in part for part in parts)
+    return find_preset("two-stage" if is_other else DEFAULT_PRESET).change(changes)
+
+
 def advise(config: Training, data: Interactions) -> list[str]:
     """Return one sentence for each setting that has no effect, or that is likely better changed on this data."""
     advice, loss = find_idle_settings(config, data), config.loss
     given = loss.temperature if isinstance(loss, Softmin) else None
-    if given is not None and given < _FAR_BELOW * (likely := temperature_for(data)):
+    if given is not None and given < _FAR_BELOW * (likely := temperature_for(data, config.dim)):
         advice.append(f"a temperature near {likely:g} is likely better here; leave loss.temperature out to get it")
-    if not advice and (loss, config.sampler) == (Hinge(), TwoStage()):
-        advice.append(
-            "on Book-Crossing CML.preset('fast') (--preset fast) had a higher NDCG than these settings, 6.0 against "
-            "4.3 %, with more popular items, in about a third of the time on a CPU"
-        )
     return advice
 
 
