@@ -41,7 +41,7 @@ SEEDS = (0, 1)
 
 # The presets, and what the paper compares, by settings. Reach is off where it came later than the first digests.
 PRESETS: dict[str, dict[str, Any]] = {
-    "two-stage": {},
+    "two-stage": {"preset": "two-stage"},
     "two-stage-as-released": {"sampler": spherec.TwoStage(1, beta=0.8, sharpness=1.0, vectors="frozen")},
     "two-stage-as-written": {"sampler": spherec.TwoStage(1, beta=0.8, sharpness=1.0)},
     "uniform": {"sampler": spherec.Uniform(negatives=5), "batch_size": 4096},
