@@ -140,6 +140,12 @@ def test_a_loss_that_is_no_number_ends_the_run(validate, penalty, constraint):
         trained(validate=validate, constraint=constraint, **{penalty: 1e300})
 
 
+@pytest.mark.parametrize("metric", [float("nan"), float("-inf")])
+def test_a_metric_that_is_no_number_ends_the_run(metric):
+    with pytest.raises(TrainingError, match=str(metric)):
+        trained(validate=lambda _: metric)
+
+
 ODD = {
     "a user with every item": ([1, 1, 1, 1], [1, 0, 0, 1]),
     "everybody has everything": ([1, 1], [1, 1]),

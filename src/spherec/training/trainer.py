@@ -131,6 +131,8 @@ def _end_epoch(run: Run, standing: Standing, validate: Validate | None) -> None:
     record = _record(run, standing)
     if validate is not None:
         record = replace(record, metric=float(validate(run.vectors)))
+        if not math.isfinite(record.metric or 0.0):
+            raise TrainingError(f"validate gave {record.metric} after epoch {record.epoch}; it must give a number")
     standing.history = History((*standing.history.epochs, record))
     if record is standing.history.best:
         standing.best, standing.best_map = run.held.copy(), run.copy_feature_map()
