@@ -157,3 +157,8 @@ def test_a_model_that_is_its_start_places_users_as_its_factors_do(dim, subspaces
             parts.append(row / np.linalg.norm(row) / subspaces**0.5)
         likeness.append(fold_in.place(items).numpy() @ np.concatenate(parts))
     assert min(likeness) > 0.999
+
+
+def test_a_start_without_reach_places_users_as_trained_models_do():
+    model = spherec.CML.preset("quick", dim=8, reach=False, device="cpu").fit(DATA, progress=False)
+    assert np.isfinite(model.place(np.array([0, 3]))).all()

@@ -95,8 +95,9 @@ class FoldIn:
         vectors, subspaces = self.artifact.vectors, self.artifact.config.subspaces
         learned = items[self.artifact.are_placed(items)]  # the others are still where they began
         own = learned if len(learned) else items
-        if isinstance(self.artifact.config.start, Ials) and self.artifact.config.epochs == 0:
-            self._solved = self._solved or SolvedUsers(self.artifact, self.artifact.config.start)
+        config = self.artifact.config
+        if isinstance(config.start, Ials) and config.epochs == 0 and config.reach:  # reach keeps the items' lengths
+            self._solved = self._solved or SolvedUsers(self.artifact, config.start)
             return self._solved.place(own)
         pool = self.pool
         middle = vectors.items(torch.from_numpy(own.astype(np.int64))).mean(0)  # (D,)
